@@ -33,6 +33,8 @@ pub(crate) mod purge_figures;
 mod query;
 mod routes;
 mod sync;
+pub(crate) mod tier_figures;
+mod tiers;
 pub(crate) mod tree;
 mod view;
 mod write;

@@ -24,6 +24,7 @@
 //! | `ranges/` | ranges that are fetched separately |
 //! | `purge` | requests that purge |
 //! | `purge_sync` | purges that several servers share |
+//! | `tier` | a second tier of the cache, in a bucket of an S3-compatible store |
 //! | `status` | the variables that describe what the cache did for a request |
 //! | `gateway` | the interface of a gateway (proxy, fastcgi, …) |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
@@ -44,6 +45,7 @@ mod session;
 pub(crate) mod status;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tier;
 
 use std::marker::PhantomData;
 
@@ -118,6 +120,7 @@ fn open_zones(
     temporary: &str,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
+    tier::config::open_tiers(prefix, &conf.tiers, plan)?;
     for path in &conf.paths {
         let directory = plan.path(temporary);
         zones::open(prefix, path, directory, plan)?;

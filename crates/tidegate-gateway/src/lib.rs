@@ -49,10 +49,13 @@ pub use api::exporters::{Names as ExporterNames, exporter_metrics, note_start};
 pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
 pub use api::purge_figures::purge_metrics;
+pub use api::tier_figures::tier_metrics;
 pub use api::tree::figures_tree;
 pub use cache::decide::conditions::comparison as if_modified_since;
 #[doc(hidden)]
 pub use cache::purge_sync::fuzz_purge_entries;
+#[doc(hidden)]
+pub use cache::tier::fuzz as fuzz_tier_objects;
 pub use common::content::{read_body, read_body_by};
 pub use common::state::attempts;
 #[doc(hidden)]

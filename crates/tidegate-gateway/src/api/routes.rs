@@ -12,7 +12,7 @@ use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
 use super::{
     cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi, process, purge,
-    sync, zones,
+    sync, tiers, zones,
 };
 
 /// A path of the API and what is there.
@@ -140,6 +140,12 @@ pub(super) const ROUTES: &[Route] = &[
         discovery::all,
         Deletes::Never,
         ("DiscoveryNotFound", "discovery not found"),
+    ),
+    collection(
+        &["tidegate", "tiers"],
+        tiers::all,
+        Deletes::Never,
+        ("TierNotFound", "tier not found"),
     ),
     object(&["tidegate", "fills"], fills::running, Deletes::Never),
     object(&["tidegate", "limits"], inside::limits, Deletes::Never),

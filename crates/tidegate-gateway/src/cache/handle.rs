@@ -59,11 +59,10 @@ pub(crate) fn handle<'a>(
     }
     let main = Key::of(&text);
     if slice::is_part(x) {
-        let stored = purge::StoredObject { store: store.clone(), key: main.clone() };
-        x.modules.extensions.insert(stored);
+        x.modules.extensions.insert(purge::StoredObject::of(zone, store, &main));
     }
     if !is_cached {
-        let passed = passed::write_through(x, gateway.clone(), store.clone(), main);
+        let passed = passed::write_through(x, gateway.clone(), zone.clone(), store.clone(), main);
         return Ok(Step::Wait(Box::pin(passed)));
     }
     let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
@@ -73,10 +72,11 @@ pub(crate) fn handle<'a>(
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let bypass = !cache.bypass.is_empty() && any_is_true(&cache.bypass, x);
     if !bypass
-        && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
+        && let Some(CacheLookup { key, entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)
         && let Some(step) = entry::respond(x, &**gateway, stored, CacheStatus::Hit, now)
     {
+        zone.used(&main, key);
         if cache.rfc9111 {
             passed::finish(x, &step, now);
         }
@@ -86,7 +86,7 @@ pub(crate) fn handle<'a>(
         cache: cache.clone(),
         gateway: gateway.clone(),
         store: store.clone(),
-        figures: zone.figures.clone(),
+        zone: zone.clone(),
         main,
         decision: match bypass {
             true => CacheDecision::bypassing(),

@@ -34,6 +34,7 @@ use crate::cache::config::purge::{PurgeConf, PurgeTrigger};
 use crate::cache::config::settings::{CacheSettings, unknown_zone};
 use crate::cache::config::zones::{Zone, Zones};
 use crate::cache::purge_sync::{NOT_DISTRIBUTED, PurgeRule, PurgeWhat};
+use crate::cache::tier::{CacheTier, TierPurge};
 pub(crate) use target::{PURGED_TAGS_MAX, PurgeTarget};
 use target::{purge, target_of};
 use tidegate_core::Refused;
@@ -42,11 +43,20 @@ use tidegate_core::Refused;
 pub(crate) struct StoredObject {
     pub store: Store,
     pub key: Key,
+    pub tier: Option<Arc<CacheTier>>,
 }
 
 impl StoredObject {
+    /// Returns the object under a key.
+    pub(crate) fn of(zone: &Zone, store: &Store, key: &Key) -> StoredObject {
+        StoredObject { store: store.clone(), key: key.clone(), tier: zone.tier.clone() }
+    }
+
     /// Removes the object: the next request fetches it from the origin.
     pub(crate) async fn forget(self) {
+        if let Some(tier) = &self.tier {
+            tier.purge(vec![CacheTier::purge_of(&self.key)], clock::unix_millis()).await;
+        }
         // If the disk fails, the contradiction is found again by the next request.
         let _ = blocking::run(move || self.store.remove(&self.key)).await;
     }
@@ -133,6 +143,9 @@ pub(crate) async fn carry_out(
     let internal = PurgeFailure::Refused(Refused::INTERNAL);
     let store = zone.store().cloned().ok_or(internal)?;
     let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft)));
+    if let Some(tier) = &zone.tier {
+        tier.purge(tier_purges(&what), clock::unix_millis()).await;
+    }
     let done = carry_out_here(x, store, what, soft).await;
     let Some((sync, rules)) = rules else { return done.map_err(PurgeFailure::Refused) };
     if done == Err(Refused::UNAVAILABLE) {
@@ -167,6 +180,14 @@ fn rules_of(what: &PurgeTarget, soft: bool) -> Vec<PurgeRule> {
         PurgeTarget::All(scopes) => {
             scopes.iter().map(|scope| rule(PurgeWhat::Scope(scope.clone()))).collect()
         }
+    }
+}
+
+/// Returns a purge as a tier gets it: whatever is older is not used, also where the purge is a soft one.
+fn tier_purges(what: &PurgeTarget) -> Vec<TierPurge> {
+    match what {
+        PurgeTarget::Key(key) => vec![CacheTier::purge_of(key)],
+        PurgeTarget::All(scopes) => scopes.iter().cloned().map(TierPurge::Scope).collect(),
     }
 }
 

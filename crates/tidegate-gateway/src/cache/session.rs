@@ -35,8 +35,8 @@ use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
 
 use crate::cache::config::settings::CacheSettings;
+use crate::cache::config::zones::Zone;
 use crate::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
-use crate::cache::figures::CacheFigures;
 use crate::cache::fill::origin::OriginFetch;
 use crate::cache::fill::task::{FillEvent, FillTask, let_others_ask, next_event, start};
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
@@ -50,7 +50,7 @@ pub(super) struct CacheSession {
     pub cache: Arc<CacheSettings>,
     pub gateway: Arc<dyn Gateway>,
     pub store: Store,
-    pub figures: Arc<CacheFigures>,
+    pub zone: Arc<Zone>,
     /// The key of this location and request, without a variant.
     pub main: Key,
     pub decision: CacheDecision,
@@ -142,7 +142,12 @@ impl CacheSession {
             }
             Output::Wait { until } => self.wait(x, lookup, until, now).await,
             Output::Follow => self.suitable(x, lookup, now),
-            Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status, now),
+            Output::Serve(status) => {
+                if status == CacheStatus::Hit {
+                    self.zone.used(&self.main, &lookup.key);
+                }
+                self.serve(x, lookup.entry.as_ref(), status, now)
+            }
             Output::Fetch(sharing) => self.before_fetching(x, lookup, (sharing, false), now).await,
             Output::Revalidate(sharing) => {
                 self.before_fetching(x, lookup, (sharing, true), now).await
@@ -212,7 +217,10 @@ impl CacheSession {
         let status = self.decision.status();
         match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
             Ok(step) => {
-                self.figures.followed();
+                self.zone.figures.followed();
+                if let Some(tier) = &self.zone.tier {
+                    tier.followed(fill.key());
+                }
                 NextStep::Done(step)
             }
             Err(BreakReason::Uncacheable) => NextStep::Inform(Input::Released),
@@ -244,7 +252,14 @@ impl CacheSession {
         if self.passes_head(x) {
             note(x, |note| note.status = self.decision.status());
             let about = (lookup, now);
-            let head = passed::pass_head(x, &*self.gateway, &self.cache, &self.store, about);
+            let head = passed::pass_head(
+                x,
+                &*self.gateway,
+                &self.cache,
+                &self.store,
+                self.zone.tier.as_ref(),
+                about,
+            );
             return NextStep::Done(head.await);
         }
         NextStep::Fetch { sharing, conditional }
@@ -274,7 +289,13 @@ impl CacheSession {
         };
         // Making the request may have taken as long as the client's body.
         let requested_at = clock::unix_millis();
-        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional, requested_at) };
+        // The tier has what may be shared and is fresh: what this cache has, or wants to know anew, is the origin's matter.
+        let asks_tier = sharing == Sharing::Shared
+            && !(conditional || refused || self.bypass)
+            && lookup.entry.is_none()
+            && lookup.parts.is_none();
+        let task = self.fill_task(x, lookup, conditional, requested_at);
+        let task = FillTask { refused, asks_tier, ..task };
         let (to, events) = mpsc::channel(1);
         start(origin_fetch, task, writer, Some(to));
         self.follow_task(x, events).await
@@ -422,7 +443,7 @@ impl CacheSession {
     ) -> FillTask {
         FillTask {
             store: self.store.clone(),
-            figures: self.figures.clone(),
+            figures: self.zone.figures.clone(),
             main: self.main.clone(),
             names: lookup.names.clone(),
             variant_set: lookup.variant_set,
@@ -435,6 +456,9 @@ impl CacheSession {
             parts: lookup.parts.clone(),
             stale: lookup.entry.clone(),
             generation: lookup.generation,
+            tier: self.zone.tier.clone(),
+            asks_tier: false,
+            terms: self.terms,
             timeline: x.timeline.as_ref().map(Timeline::reference),
         }
     }

@@ -74,7 +74,8 @@ impl Credentials {
 
     /// Returns whether the keys can be sent in a field: they have printable ASCII alone, and none is empty.
     pub fn is_valid(&self) -> bool {
-        let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_word =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         // The name of a key is a part of a list in which these separate.
         let is_name = !self.access_key.contains(['/', ',']);
         is_name

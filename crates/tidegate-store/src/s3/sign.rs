@@ -60,7 +60,9 @@ pub fn authorization(request: &Request<'_>, credentials: &Credentials) -> String
     }
     let signature = hexadecimal(&hmac(&key, text.as_bytes()));
     let access_key = credentials.access_key();
-    format!("{ALGORITHM} Credential={access_key}/{scope},SignedHeaders={names},Signature={signature}")
+    format!(
+        "{ALGORITHM} Credential={access_key}/{scope},SignedHeaders={names},Signature={signature}"
+    )
 }
 
 fn canonical(request: &Request<'_>, fields: &[(&str, &str)], names: &str) -> String {

@@ -39,7 +39,9 @@ fn signature(
 
 #[test]
 fn the_published_examples_of_s3() {
-    let table: [((&str, &str, &str), &[u8], &[(&str, &str)], &str); 4] = [
+    type Fields = &'static [(&'static str, &'static str)];
+    type Row = ((&'static str, &'static str, &'static str), &'static [u8], Fields, &'static str);
+    let table: [Row; 4] = [
         (
             ("GET", "/test.txt", ""),
             b"",

@@ -1,6 +1,7 @@
 //! Tests of the program from outside: processes, signals, files, command line.
 #![cfg(unix)]
 
+mod bucket;
 mod caches;
 mod command_line;
 mod demo;
@@ -17,3 +18,4 @@ mod signals;
 mod stores;
 mod supervised;
 mod support;
+mod tiers;

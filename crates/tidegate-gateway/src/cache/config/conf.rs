@@ -11,6 +11,7 @@ use crate::cache::config::purge::PurgeConf;
 use crate::cache::config::sharing::{self, PURGE_SYNC, PurgeSyncConf};
 use crate::cache::decide::facts::UseStale;
 use crate::cache::decide::policy::Validity;
+use crate::cache::tier::config::{self as tier_config, TierConf, TierName};
 
 /// Statuses that `proxy_cache_valid TIME` applies to.
 const VALID_DEFAULT: [u16; 3] = [200, 301, 302];
@@ -61,6 +62,8 @@ pub struct PathConf {
     pub purger: Pace,
     /// `purge_sync`, `purge_partition` and `after`.
     pub purge_sync: Option<PurgeSyncConf>,
+    /// `tier=`.
+    pub tier: Option<TierName>,
 }
 
 /// The disk share of a background task: `manager_*`, `loader_*` and `purger_*`.
@@ -91,6 +94,7 @@ impl Default for Pace {
 #[derive(Default)]
 pub struct CacheConf {
     pub paths: Vec<PathConf>,
+    pub tiers: Vec<TierConf>,
     pub zone: Option<ZoneName>,
     pub key: Option<Word>,
     pub valid: Option<Validity>,
@@ -244,6 +248,11 @@ impl CacheConf {
         self.paths.push(path);
         Ok(())
     }
+
+    pub fn add_tier(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
+        self.tiers.push(tier_config::read(args)?);
+        Ok(())
+    }
 }
 
 fn take<T: Clone>(inner: &mut Option<T>, outer: &Option<T>) {
@@ -273,6 +282,7 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
         purges: false,
         purger: Pace::PURGER,
         purge_sync: sharing::read(args)?,
+        tier: None,
     };
     for index in 1..args.len() {
         let (name, value) = args.parameter(index)?;
@@ -344,6 +354,13 @@ fn read_parameter(
         "purger_files" => path.purger.files = files()?,
         "purger_sleep" => path.purger.sleep = time()?,
         "purger_threshold" => path.purger.threshold = time()?,
+        "tier" => {
+            let span = args.word(index).span;
+            let named = TierName { name: value.to_owned(), span };
+            if value.is_empty() || path.tier.replace(named).is_some() {
+                return Err(args.invalid_parameter(index));
+            }
+        }
         "purger" => path.purges = read_switch(args, index, name, value)?,
         _ => return Err(args.invalid_parameter(index)),
     }

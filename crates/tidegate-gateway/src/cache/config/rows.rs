@@ -21,8 +21,21 @@ macro_rules! cache_rows {
                 Contexts::HTTP,
                 Arity::AT_LEAST_TWO,
                 "",
-                "A cache: its directory, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager, loader and purger. `purge_sync` (`purge_sync=NAME` with several stores): purges take effect on all servers with the same `zone_sync_store` and a cache of the same name. A purge is appended to a stream of the store before the response; where that fails the response is 503, `not distributed`, and the purge is sent later. A server that was away applies what it has missed before it serves from the cache; what it cannot know makes all objects stale. `purge_partition=serve|revalidate` (`serve`): while the store is not available the cache is served, or all objects become stale after `after=` (`10s`, from `1s` on), and again each time it has passed.",
+                "A cache: its directory, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager, loader and purger. `purge_sync` (`purge_sync=NAME` with several stores): purges take effect on all servers with the same `zone_sync_store` and a cache of the same name. A purge is appended to a stream of the store before the response; where that fails the response is 503, `not distributed`, and the purge is sent later. A server that was away applies what it has missed before it serves from the cache; what it cannot know makes all objects stale. `tier=NAME`: a second tier, by the name of a directive of the same module (`proxy_cache_tier`). `purge_partition=serve|revalidate` (`serve`): while the store is not available the cache is served, or all objects become stale after `after=` (`10s`, from `1s` on), and again each time it has passed.",
                 |conf, args| conf.add_path(args),
+            ),
+            row(
+                with_prefix($prefix, [
+                    "proxy_cache_tier",
+                    "fastcgi_cache_tier",
+                    "uwsgi_cache_tier",
+                    "scgi_cache_tier",
+                ]),
+                Contexts::HTTP,
+                Arity::between(2, 17),
+                "",
+                $crate::cache::config::rows::TIER,
+                |conf, args| conf.add_tier(args),
             ),
             row(
                 with_prefix($prefix, ["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
@@ -342,6 +355,23 @@ macro_rules! cache_rows {
 }
 
 pub(crate) use cache_rows;
+
+/// The description of `*_cache_tier`.
+pub(crate) const TIER: &str = "A second tier of caches (`tier=NAME`): a bucket of an S3-compatible store that servers share. \
+    `proxy_cache_tier NAME s3://BUCKET[/PREFIX] [endpoint=URL] [region=REGION] [path_style=on|off] \
+    [access_key=KEY secret_key=KEY [session_token=TOKEN] | credentials=FILE [profile=NAME]] [min_uses=NUMBER] \
+    [max_object=SIZE] [upload=NUMBER] [hedge=TIME] [timeout=TIME] [ssl_verify=on|off] [ssl_trusted_certificate=FILE]`. \
+    A miss asks the tier; what it has is streamed to the client and stored. Where it has not responded after `hedge` (30 ms), the \
+    origin is asked as well: the first one that responds is used. A response that was stored here and has been used \
+    `min_uses` times (2) is uploaded in the background, if its body has at most `max_object` bytes (16m, at most 1g), \
+    at most `upload` (4) at a time. Objects have the cache's name, so that servers share those of caches with the same name; \
+    they have checksums, and one that does not match is a miss. An object that is older than a purge is not used; the clocks of \
+    the servers have to agree within 2 s. A response of the tier, and each 64 KB of it, may take `timeout` (1s). After five \
+    failures in a row the tier is left alone for 5 s, then for twice the time up to 60 s. `endpoint` is `http://HOST[:PORT]` or \
+    `https://HOST[:PORT]`; without it it is AWS's of the region (`us-east-1`). With `path_style=on`, the default, the bucket is a \
+    part of the path, else of the host's name. FILE has the form of AWS's tools, NAME is a section in it (`default`). Without keys \
+    requests are not signed. The store has to know conditional writes (`If-None-Match`, `If-Match`); with one that does not, the \
+    last writer wins.";
 
 /// Returns the text for the default of `*_cache_key`: other gateways than `proxy` have none.
 pub(crate) const fn key_default(prefix: &str) -> &'static str {

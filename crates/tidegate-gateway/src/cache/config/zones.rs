@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_cache::{DiskFailures, Levels, Options, RealDisk, Store};
+use tidegate_cache::{DiskFailures, Key, Levels, Options, RealDisk, Store};
 use tidegate_conf::Diagnostic;
 use tidegate_core::Level;
 use tidegate_core::error_log::ErrorLog;
@@ -23,6 +23,7 @@ use crate::cache::config::scrub::CacheScrubber;
 use crate::cache::config::sharing::Partition;
 use crate::cache::figures::CacheFigures;
 use crate::cache::purge_sync::{self, PurgeSync};
+use crate::cache::tier::{self, CacheTier};
 
 /// Files that one call of the store handles, so that `*_threshold` can end a run.
 const STEP_FILES: usize = 10;
@@ -48,6 +49,8 @@ pub(crate) struct Zone {
     pub(crate) sync: Option<Arc<PurgeSync>>,
     /// What a server that is cut off from them does.
     pub(crate) partition: Partition,
+    /// The second tier.
+    pub(crate) tier: Option<Arc<CacheTier>>,
 }
 
 /// The caches of a plan by name, for `api`.
@@ -65,6 +68,13 @@ impl Zone {
     /// Returns the store; `None` where the plan is not used.
     pub(crate) fn store(&self) -> Option<&Store> {
         self.store.get()
+    }
+
+    /// Counts a use of a stored response under `key`, for the second tier.
+    pub(crate) fn used(&self, main: &Key, key: &Key) {
+        if let Some(tier) = &self.tier {
+            tier.used(main, key);
+        }
     }
 }
 
@@ -126,17 +136,30 @@ pub(crate) fn open(
     let make = || Ok::<_, Diagnostic>(CacheFigures::default());
     let kept = format!("{prefix}cache figures {}", conf.name);
     let figures = plan.environment.reload_state.get_or_make(&kept, make)?;
+    let tier = match &conf.tier {
+        None => None,
+        Some(wanted) => {
+            Some(tier::config::connect(prefix, &conf.name, wanted, store.clone(), plan)?)
+        }
+    };
     let (sync, partition) = match &conf.purge_sync {
         None => (None, Partition::Serve),
         Some(written) => {
             let name = format!("{prefix}{}", conf.name);
             let sync = purge_sync::find(&name, &written.store, plan)?;
             let partition = written.partition;
-            purge_sync::follow(&conf.name, sync.clone(), store.clone(), partition, plan);
+            purge_sync::follow(
+                &conf.name,
+                sync.clone(),
+                store.clone(),
+                tier.clone(),
+                partition,
+                plan,
+            );
             (Some(sync), partition)
         }
     };
-    let zone = Arc::new(Zone { store: store.clone(), figures, sync, partition });
+    let zone = Arc::new(Zone { store: store.clone(), figures, sync, partition, tier });
     plan.extensions.entry::<ShownCaches>().0.insert(conf.name.clone(), zone.clone());
     show_memory(&conf.name, conf.keys_bytes, store.clone(), plan);
     plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);

@@ -36,7 +36,7 @@ enum CopyEnd {
     AtPart,
 }
 
-/// Copies a body to its end and stores it; readers follow meanwhile.
+/// Copies a body to its end and stores it; readers follow meanwhile. Returns whether it was stored.
 ///
 /// Invariant: the fill's watermark is the offset of the body's next byte, whatever its source: the first response, a
 /// further one for the rest, or a stored part. Each iteration of the loop copies one of them, and the next step
@@ -62,7 +62,7 @@ pub(crate) async fn pump(
     body: Body,
     resume: Option<Resume>,
     cache: FilledCache,
-) {
+) -> bool {
     let mut pump = Pump {
         writer,
         resume,
@@ -84,13 +84,18 @@ pub(crate) async fn pump(
         let at = writer.fill().watermark();
         let progress = resume.as_ref().map_or(BodyProgress::Open, |resume| resume.progress(at));
         match (ended, progress) {
-            (CopyEnd::Replaced(successor), _) => return pump.writer.hand_over(&successor),
+            (CopyEnd::Replaced(successor), _) => {
+                pump.writer.hand_over(&successor);
+                return false;
+            }
             (CopyEnd::AsFramed, BodyProgress::Open) | (_, BodyProgress::Whole) => break,
             (CopyEnd::TooLong, _) | (_, BodyProgress::TooLong) => {
-                return pump.writer.abort("the origin sent more than it had announced");
+                pump.writer.abort("the origin sent more than it had announced");
+                return false;
             }
             (CopyEnd::Unwanted, _) => {
-                return pump.writer.abort("no reader is left for a response that cannot be stored");
+                pump.writer.abort("no reader is left for a response that cannot be stored");
+                return false;
             }
             (CopyEnd::Broken | CopyEnd::AtPart, BodyProgress::Open)
             | (_, BodyProgress::Unfinished) => {}
@@ -101,7 +106,8 @@ pub(crate) async fn pump(
         if let (Some(resume), false) = (&*resume, by_plan)
             && let Some(successor) = successor.with_the_same(resume).await
         {
-            return pump.writer.hand_over(&successor);
+            pump.writer.hand_over(&successor);
+            return false;
         }
         // Only a response with a strong validator can be completed by another one.
         let found = match resume {
@@ -111,11 +117,14 @@ pub(crate) async fn pump(
         };
         match found {
             Some(found) => rest = found,
-            None => return pump.writer.abort("the origin's response ended before its end"),
+            None => {
+                pump.writer.abort("the origin's response ended before its end");
+                return false;
+            }
         }
     }
     pump.finish().await;
-    pump.commit().await;
+    pump.commit().await
 }
 
 /// The cache that a fill is for.
@@ -287,8 +296,8 @@ impl Pump {
         }
     }
 
-    /// Stores the object and counts it.
-    async fn commit(self) {
+    /// Stores the object and counts it; returns whether it was stored.
+    async fn commit(self) -> bool {
         let Pump { writer, cache, taken, flush, .. } = self;
         let FilledCache { store, figures, status } = cache;
         let (now, bytes) = (clock::unix_millis(), writer.fill().watermark());
@@ -298,9 +307,11 @@ impl Pump {
             taken.iter().for_each(|key| drop(store.remove(key)));
             Ok(committed)
         };
-        if let Ok(Committed::Stored) = flush.slots.run(committed).await {
+        let is_stored = matches!(flush.slots.run(committed).await, Ok(Committed::Stored));
+        if is_stored {
             figures.written(status, bytes);
         }
+        is_stored
     }
 
     /// Ends the body: readers get the rest of it, and time to be served before the background work on the object

@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
+use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store, Times};
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_codec::caching::write_variant;
 use tidegate_codec::request::Method;
 use tidegate_codec::response::ResponseHead;
 use tidegate_codec::{Headers, Known, connection};
 use tidegate_core::timeline::{self, TimelineRef};
-use tidegate_core::{Exchange, blocking};
+use tidegate_core::{Body, Exchange};
 use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
 use tidegate_rt::timer;
@@ -42,9 +43,10 @@ use crate::cache::fill::origin::{
     OriginFetch, OriginRequester, Resume, length_of, may_leave_readers_behind,
 };
 use crate::cache::fill::pump::{FilledCache, pump};
-use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
+use crate::cache::meta::{Meta, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::status::CacheStatus;
+use crate::cache::tier::CacheTier;
 
 /// Least milliseconds during which requests of a key do not queue after a response proved not to be storable
 /// (hit-for-miss).
@@ -82,6 +84,12 @@ pub(crate) struct FillTask {
     pub generation: Option<u64>,
     /// The head of an object of which only parts are stored.
     pub parts: Option<OpenEntry>,
+    /// The second tier.
+    pub tier: Option<Arc<CacheTier>>,
+    /// It may have the response.
+    pub asks_tier: bool,
+    /// The request's terms, with `proxy_cache_rfc9111`.
+    pub terms: Option<RequestTerms>,
     /// That of the request, which waits for the head.
     pub timeline: Option<TimelineRef>,
 }
@@ -143,9 +151,22 @@ async fn run(
 ) {
     let is_head = origin_fetch.request.method == Method::Head;
     let origin = OriginRequester::of(&origin_fetch);
-    let OriginFetch { request, settings, report, log } = origin_fetch;
     let timeline = task.timeline.take().filter(|_| to.is_some());
-    match timeline::beside(timeline, fetch(request, settings, report, log)).await {
+    let asking = task.ask_tier(&writer).filter(|_| !is_head);
+    let result = match asking {
+        None => {
+            let OriginFetch { request, settings, report, log } = origin_fetch;
+            timeline::beside(timeline, fetch(request, settings, report, log)).await
+        }
+        Some((tier, asking)) => {
+            let racing = task.race(&tier, asking, origin_fetch, to.as_ref());
+            match timeline::beside(timeline, Box::pin(racing)).await {
+                Ok(found) => return task.store_found(*found, origin, writer, to).await,
+                Err(result) => result,
+            }
+        }
+    };
+    match result {
         Err(error) => task.handle_failure(error, writer, to).await,
         Ok(response) => {
             let received = OriginReply { response, is_head, origin, at: clock::unix_millis() };
@@ -165,6 +186,22 @@ struct OriginReply {
     at: u64,
 }
 
+/// What is published of a response, and where it comes from.
+pub(super) struct Published {
+    pub meta: Meta,
+    pub times: Times,
+    /// Bytes of the body, if known.
+    pub length: Option<u64>,
+    pub from: Source,
+}
+
+/// Where a response comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Origin,
+    Tier,
+}
+
 /// Sends an event to the request that began the fill, if it still exists.
 async fn send_event(to: Option<&FillEventSender>, event: FillEvent) {
     if let Some(to) = to {
@@ -173,7 +210,7 @@ async fn send_event(to: Option<&FillEventSender>, event: FillEvent) {
 }
 
 /// Asks the request that began the fill whether a response with this head may be stored; `None` when it has gone.
-async fn may_store(head: &ResponseHead, to: Option<&FillEventSender>) -> Option<bool> {
+pub(super) async fn may_store(head: &ResponseHead, to: Option<&FillEventSender>) -> Option<bool> {
     let (verdict, decided) = oneshot::channel();
     to?.send(FillEvent::Head(head.clone(), verdict)).await.ok()?;
     decided.await.ok()
@@ -274,7 +311,12 @@ impl FillTask {
         self.decide(head.status, &head.headers, now)
     }
 
-    fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Storable, Refusal> {
+    pub(super) fn decide(
+        &self,
+        status: u16,
+        headers: &Headers,
+        now: u64,
+    ) -> Result<Storable, Refusal> {
         let (request, requested_at) = (&self.client_fields, self.requested_at);
         self.cache.decide(OriginExchange { request, requested_at, status, headers }, now)
     }
@@ -312,46 +354,6 @@ impl FillTask {
         own
     }
 
-    /// Updates the stored entry from the origin's 304; returns the updated entry, or the old one when that fails.
-    async fn renew(
-        &self,
-        stale: &OpenEntry,
-        not_modified: &Headers,
-        writer: &FillWriter,
-        now: u64,
-    ) -> OpenEntry {
-        let Some(old) = decoded(stale) else { return stale.clone() };
-        let rfc9111 = self.cache.rfc9111;
-        if rfc9111 && names_another(&old.meta, not_modified) {
-            return stale.clone();
-        }
-        let mut meta = match rfc9111 {
-            true => old.meta.refreshed_rfc9111(not_modified, now),
-            false => old.meta.refreshed(not_modified),
-        };
-        let (store, key) = (self.store.clone(), writer.fill().key().clone());
-        let stored = match self.decide(meta.status, &meta.headers, now) {
-            Ok(stored) => stored,
-            Err(Refusal::CacheRules(reason)) if rfc9111 && !reason.is_about_request() => {
-                // The origin forbids storing it now. If the disk fails, it stays stale.
-                let _ = blocking::run(move || store.remove(&key)).await;
-                return stale.clone();
-            }
-            Err(_) => return stale.clone(),
-        };
-        // The response does not update an entry that was updated or made stale since the request.
-        let Some(generation) = self.generation else { return stale.clone() };
-        meta.must_revalidate = stored.must_revalidate;
-        meta.requested_at = writer.fill().started_at();
-        meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
-        let metadata = meta.encode();
-        let renewed = blocking::run(move || {
-            store.update_metadata(&key, generation, metadata, stored.times)?;
-            store.open_entry(&key, now)
-        });
-        renewed.await.ok().flatten().unwrap_or_else(|| stale.clone())
-    }
-
     /// Publishes the head and copies the body to its end.
     ///
     /// The order matters: the object's key, its parts and the readers' means to continue without the fill are set
@@ -384,8 +386,25 @@ impl FillTask {
         }
         let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
         self.adopt_parts(&writer, resume.as_ref());
+        let published = Published { meta, times, length, from: Source::Origin };
+        self.publish(published, body.into_body(), resume, (writer, to), now).await;
+    }
+
+    /// Publishes a head, notifies the request and copies the body.
+    pub(super) async fn publish(
+        &self,
+        published: Published,
+        body: Body,
+        resume: Option<Resume>,
+        (writer, to): (FillWriter, Option<FillEventSender>),
+        now: u64,
+    ) {
+        let Published { meta, times, length, from } = published;
         if let Some(resume) = resume.as_ref().filter(|_| may_leave_readers_behind(length)) {
             resume.origin().attach(writer.fill());
+        }
+        if let Some(tier) = self.tier.as_ref().filter(|_| from == Source::Origin) {
+            tier.begun(writer.fill().key());
         }
         writer.publish_head(meta.encode(), times, length, now);
         let reader = to.is_some().then(|| writer.fill().reader(0));
@@ -394,8 +413,15 @@ impl FillTask {
         }
         drop(to);
         let (store, figures) = (self.store.clone(), self.figures.clone());
+        let key = writer.fill().key().clone();
         let cache = FilledCache { store, figures, status: self.decision.status() };
-        pump(writer, body.into_body(), resume, cache).await;
+        let is_stored = pump(writer, body, resume, cache).await;
+        if let Some(tier) = self.tier.as_ref().filter(|_| is_stored) {
+            match from {
+                Source::Origin => tier.stored(&self.main, &key),
+                Source::Tier => tier.taken(&key),
+            }
+        }
     }
 
     /// Sets the id of the stored parts of the same object, so that the fill takes them up.
@@ -411,7 +437,12 @@ impl FillTask {
 
     /// Moves a variant whose origin has changed the fields that tell variants apart to the main key, where the next
     /// request finds them.
-    async fn at_current_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
+    pub(super) async fn at_current_key(
+        &self,
+        vary: &[Vec<u8>],
+        writer: FillWriter,
+        now: u64,
+    ) -> FillWriter {
         if self.names.is_empty() || self.names == vary {
             return writer;
         }
@@ -444,10 +475,3 @@ pub(crate) async fn begin_after_placing(store: &Store, key: &Key, now: u64) -> F
 
 /// The longest that a head waits while another object is stored: a slow disk must not delay it.
 const PLACING_MAX: Duration = Duration::from_millis(20);
-
-/// Returns whether a 304 names another representation than the stored one, by a strong entity tag (RFC 9111 section
-/// 4.3.4).
-fn names_another(stored: &Meta, not_modified: &Headers) -> bool {
-    let named = not_modified.first(Known::Etag).filter(|etag| !etag.starts_with(b"W/"));
-    named.is_some_and(|etag| stored.headers.first(Known::Etag).is_some_and(|own| own != etag))
-}

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_cache::{PurgeError, Store};
+use tidegate_cache::{Key, PurgeError, Scope, Store};
 use tidegate_core::blocking;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::os_error;
@@ -23,9 +23,11 @@ use tidegate_store::{CallError, Lines};
 use tidegate_upstream::care::BackgroundTask;
 
 use super::apply::{apply, revalidate_all};
+use super::entry::{PurgeRule, PurgeWhat};
 use super::follow::{Copy, Foreign, Own, Question, Step, step};
 use super::{PurgeSync, kept, scripts};
 use crate::cache::config::sharing::Partition;
+use crate::cache::tier::{CacheTier, TierPurge};
 
 /// The time for which a cache may be served since this server was last up to date: three questions that nothing new follows.
 const LEASE: Duration = Duration::from_secs(3);
@@ -46,6 +48,7 @@ impl BackgroundTask for ConnectionTask {
 pub(super) struct FollowTask {
     pub(super) name: String,
     pub(super) store: Arc<OnceLock<Store>>,
+    pub(super) tier: Option<Arc<CacheTier>>,
     pub(super) sync: Arc<PurgeSync>,
     pub(super) partition: Partition,
     pub(super) log: ErrorLog,
@@ -157,6 +160,12 @@ impl FollowTask {
         if count == 0 && !everything {
             return Ok(());
         }
+        if let Some(tier) = &self.tier {
+            let everything = Scope::Prefix(Box::default());
+            let everything = step.revalidate.then_some(TierPurge::Scope(everything));
+            let purges = step.rules.iter().map(tier_purge).chain(everything).collect();
+            tier.purge(purges, clock::unix_millis()).await;
+        }
         let purging = store.clone();
         let job = move || {
             // The moment of arrival.
@@ -213,6 +222,10 @@ impl FollowTask {
         if let Partition::Revalidate(after) = self.partition {
             let is_due = since.is_none_or(|at| now.saturating_duration_since(at) >= after);
             if is_due {
+                if let Some(tier) = &self.tier {
+                    let everything = TierPurge::Scope(Scope::Prefix(Box::default()));
+                    tier.purge(vec![everything], clock::unix_millis()).await;
+                }
                 let purging = store.clone();
                 let job = move || Ok(revalidate_all(&purging, clock::unix_millis()));
                 // Without it the cache must not be served: it is attempted again.
@@ -224,6 +237,14 @@ impl FollowTask {
             }
         }
         sync.guard.open_until(later(LEASE));
+    }
+}
+
+/// Returns a purge as a tier gets it.
+fn tier_purge(rule: &PurgeRule) -> TierPurge {
+    match &rule.what {
+        PurgeWhat::Key(text) => CacheTier::purge_of(&Key::new(&text[..])),
+        PurgeWhat::Scope(scope) => TierPurge::Scope(scope.clone()),
     }
 }
 

@@ -11,12 +11,14 @@ use tidegate_core::{Exchange, Step, blocking};
 use tidegate_rt::clock;
 
 use crate::cache::config::settings::CacheSettings;
+use crate::cache::config::zones::Zone;
 use crate::cache::decide::policy::{self, OriginExchange};
 use crate::cache::decide::rfc9111::{self, HeadVerdict, StoredGet};
 use crate::cache::gateway::Gateway;
 use crate::cache::lookup::CacheLookup;
 use crate::cache::meta::decoded;
 use crate::cache::status::CacheNote;
+use crate::cache::tier::CacheTier;
 use crate::common::state::GatewayState;
 
 /// Adds `Age` to a response from the cache (RFC 9111 section 5.1) at `now`, in Unix milliseconds, and to every
@@ -40,6 +42,7 @@ pub(crate) fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
 pub(crate) async fn write_through(
     x: &mut Exchange,
     gateway: Arc<dyn Gateway>,
+    zone: Arc<Zone>,
     store: Store,
     main: Key,
 ) -> Step<'static> {
@@ -53,6 +56,10 @@ pub(crate) async fn write_through(
         };
         let mut keys = rfc9111::other_keys(place, &x.response.headers, &main);
         keys.push(main);
+        if let Some(tier) = &zone.tier {
+            let purges = keys.iter().map(CacheTier::purge_of).collect();
+            tier.purge(purges, clock::unix_millis()).await;
+        }
         let removed = blocking::run(move || {
             for key in &keys {
                 store.remove(key)?;
@@ -75,6 +82,7 @@ pub(crate) async fn pass_head(
     gateway: &dyn Gateway,
     cache: &CacheSettings,
     store: &Store,
+    tier: Option<&Arc<CacheTier>>,
     (lookup, requested_at): (&CacheLookup, u64),
 ) -> Step<'static> {
     let step = pass(x, gateway).await;
@@ -97,7 +105,12 @@ pub(crate) async fn pass_head(
         HeadVerdict::Renew(meta, times) => {
             blocking::run(move || store.update_metadata(&key, generation, meta, times)).await
         }
-        HeadVerdict::Remove => blocking::run(move || store.remove(&key)).await,
+        HeadVerdict::Remove => {
+            if let Some(tier) = tier {
+                tier.purge(vec![CacheTier::purge_of(&key)], now).await;
+            }
+            blocking::run(move || store.remove(&key)).await
+        }
     };
     GatewayState::of(x).head = Some(head);
     step

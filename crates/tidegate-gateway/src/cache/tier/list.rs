@@ -1,0 +1,215 @@
+//! The list of a cache's purges: in memory, in the cache's directory, and in the bucket beside the objects.
+//!
+//! The file lets a server that restarts know what it has purged; the object in the bucket lets one that is new, or was away,
+//! know what others have. A tier is not asked before both were read. Each server merges its own list with the bucket's, after
+//! each purge and every [`REFRESH`]; purges are only added, so that the order of writers does not matter, and a write on the
+//! condition that no other server has written meanwhile is repeated after another reading.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_cache::Store;
+use tidegate_core::{Level, blocking};
+use tidegate_os::os_error;
+use tidegate_rt::sync::select;
+use tidegate_rt::{clock, timer};
+use tidegate_store::s3::payload_hash;
+use tidegate_upstream::care::BackgroundTask;
+
+use super::CacheTier;
+use super::client::{Condition, Failure, Put, etag_of};
+use super::purges::{LIST_BYTES_MAX, Purgeable, Purges, TierPurge};
+
+/// How often the bucket's list is read without a purge.
+const REFRESH: Duration = Duration::from_secs(10);
+/// The pause after a failure: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Attempts in a row against other writers.
+const WRITES_MAX: u32 = 8;
+/// Name of the file in the directory of a cache, and of the object below the cache's name.
+const FILE: &str = ".tier";
+const OBJECT: &str = "purges";
+
+/// The purges that a server knows.
+#[derive(Default)]
+pub(super) struct PurgeList {
+    purges: Mutex<Purges>,
+    /// The bucket's list was read.
+    known: AtomicBool,
+    /// Held while the file is written: the last writer has the newest list.
+    file: Mutex<()>,
+}
+
+impl PurgeList {
+    fn purges(&self) -> MutexGuard<'_, Purges> {
+        self.purges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds purges of `now`, in Unix milliseconds.
+    pub(super) fn add(&self, added: Vec<TierPurge>, now: u64) {
+        let mut purges = self.purges();
+        added.into_iter().for_each(|purge| purges.add(purge, now));
+    }
+
+    /// Returns whether an object is newer than all purges that concern it.
+    pub(super) fn allows(&self, object: &Purgeable<'_>) -> bool {
+        self.purges().allow(object)
+    }
+
+    /// Returns whether the purges of others are known.
+    pub(super) fn is_known(&self) -> bool {
+        self.known.load(Ordering::Acquire)
+    }
+
+    /// Adds another list; returns whether that changes this one.
+    fn merge(&self, other: &Purges) -> bool {
+        self.purges().merge(other)
+    }
+}
+
+impl CacheTier {
+    /// Writes the list into the cache's directory. A failure is logged.
+    pub(super) async fn save(self: &Arc<Self>) {
+        let Some(store) = self.store.get() else { return };
+        let (path, kept) = (store.options().path.join(FILE), self.kept.clone());
+        let written = blocking::run(move || {
+            let _writing = kept.list.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let text = kept.list.purges().encode();
+            write_file(&path, &text)
+        });
+        if let Err(error) = written.await {
+            let (name, error) = (&self.cache, os_error(&error));
+            let text =
+                format_args!("cache \"{name}\": purges of its tier were not saved ({error})");
+            self.log(Level::Error, text);
+        }
+    }
+
+    /// Reads the list in the cache's directory, and takes over the rules that the cache itself still has: they may be older than
+    /// its tier. A list that cannot be read counts as one that purges everything.
+    async fn load(self: &Arc<Self>, store: &Store) {
+        for (purge, through) in store.purges() {
+            self.kept.list.add(vec![TierPurge::Scope(purge.scope)], through);
+        }
+        let path = store.options().path.join(FILE);
+        let read = blocking::run(move || match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        });
+        let found = match read.await {
+            Ok(None) => return,
+            Ok(Some(text)) => Purges::decode(&text),
+            Err(_) => None,
+        };
+        match found {
+            Some(found) => drop(self.kept.list.merge(&found)),
+            None => self.purge_all("the file of its purges is damaged"),
+        }
+    }
+
+    /// Lets nothing be used that is in the tier now.
+    fn purge_all(&self, reason: &str) {
+        let everything = tidegate_cache::Scope::Prefix(Box::default());
+        self.kept.list.add(vec![TierPurge::Scope(everything)], clock::unix_millis());
+        let name = &self.cache;
+        self.log(
+            Level::Error,
+            format_args!("cache \"{name}\" does not use what its tier has: {reason}"),
+        );
+    }
+
+    /// Merges the list with the bucket's.
+    async fn publish(&self) -> Result<(), Failure> {
+        let (client, list) = (&self.tier.kept.client, &self.kept.list);
+        let name = format!("{}/{OBJECT}", self.cache);
+        for _ in 0..WRITES_MAX {
+            let (mut etag, mut theirs) = (None, Purges::default());
+            if let Some(mut response) = client.get(&name, None).await? {
+                etag = etag_of(&mut response);
+                let text = response.body.collect(LIST_BYTES_MAX).await;
+                let (text, _) = text.map_err(|_| Failure::Broken)?;
+                match Purges::decode(&text) {
+                    Some(decoded) => theirs = decoded,
+                    None => self.purge_all("the list of purges in the bucket is damaged"),
+                }
+            }
+            list.merge(&theirs);
+            let own = list.purges().clone();
+            list.known.store(true, Ordering::Release);
+            self.tier.kept.figures.lists.add(1);
+            if own == theirs {
+                return Ok(());
+            }
+            let text = Bytes::from(own.encode());
+            let hash = payload_hash(&text);
+            let condition = etag.as_deref().map_or(Condition::Absent, Condition::Same);
+            match client.put(&name, text.clone(), &hash, condition).await? {
+                Put::Stored => return Ok(()),
+                Put::Refused => {}
+                Put::Unsupported => {
+                    client.put(&name, text, &hash, Condition::None).await?;
+                    return Ok(());
+                }
+            }
+        }
+        // Others write as well: they have merged by then, or the next reading does.
+        Ok(())
+    }
+}
+
+/// The task of a cache's list.
+pub(super) struct ListTask(pub(super) Arc<CacheTier>);
+
+impl BackgroundTask for ListTask {
+    fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(async move {
+            let own = &self.0;
+            // A plan's caches are opened before its tasks begin.
+            let Some(store) = own.store.get() else { return };
+            if !own.kept.list.is_known() {
+                own.load(store).await;
+            }
+            let mut pause = PAUSE_MIN;
+            loop {
+                let rest = match own.publish().await {
+                    Ok(()) => {
+                        pause = PAUSE_MIN;
+                        REFRESH
+                    }
+                    Err(failure) => {
+                        own.tier.note_failure("reading or writing the list of purges", &failure);
+                        let rest = pause;
+                        pause = (pause * 2).min(PAUSE_MAX);
+                        rest
+                    }
+                };
+                select! {
+                    () = timer::sleep(rest) => {}
+                    () = own.kept.changed.notified(), if rest == REFRESH => {}
+                }
+            }
+        })
+    }
+}
+
+/// Replaces a file: a crash leaves the old one or the new one.
+fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let near = near(path);
+    let mut file = std::fs::File::create(&near)?;
+    file.write_all(text)?;
+    drop(file);
+    std::fs::rename(&near, path)
+}
+
+/// Returns the name under which a file is written before it replaces another one.
+fn near(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
