@@ -20,12 +20,26 @@ finish() {
 }
 trap finish EXIT
 
-"$weed" server -dir="$bed" -ip=127.0.0.1 -ip.bind=127.0.0.1 -s3 -s3.port=$port -master.port=19333 -volume.port=18080 \
-    -filer.port=18888 -master.volumeSizeLimitMB=64 >"$bed/log" 2>&1 &
+cat >"$bed/s3.json" <<'END'
+{"identities": [{"name": "tier", "credentials": [{"accessKey": "AKTIER", "secretKey": "a/secret+with=signs"}],
+  "actions": ["Read:tidegate", "Write:tidegate", "List:tidegate"]}]}
+END
+cat >"$bed/keys" <<'END'
+[default]
+aws_access_key_id = AKTIER
+aws_secret_access_key = a/secret+with=signs
+END
+"$weed" server -dir="$bed" -ip=127.0.0.1 -ip.bind=127.0.0.1 -s3 -s3.port=$port -s3.config="$bed/s3.json" -master.port=19333 \
+    -volume.port=18080 -filer.port=18888 -master.volumeSizeLimitMB=64 >"$bed/log" 2>&1 &
 store=$!
+bucket=
 for _ in $(seq 300); do
-    if curl -sf -o /dev/null -X PUT "http://127.0.0.1:$port/tidegate"; then break; fi
     kill -0 "$store" || { tail -5 "$bed/log" >&2; exit 1; }
+    # Refused without a signature: it serves.
+    if [ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/tidegate/x")" = 403 ]; then
+        bucket=$(echo "s3.bucket.create -name tidegate" | "$weed" shell -master=127.0.0.1:19333 2>&1) && break
+    fi
     sleep 0.1
 done
-"$bench" cluster --tier "127.0.0.1:$port" --bucket tidegate --tidegate "$binary" --objects "$objects"
+echo "$bucket" | grep -q tidegate || { echo "no bucket: $bucket" >&2; exit 1; }
+"$bench" cluster --tier "127.0.0.1:$port" --bucket tidegate --credentials "$bed/keys" --tidegate "$binary" --objects "$objects"

@@ -33,6 +33,7 @@ struct Arguments {
     /// `--tier HOST:PORT`: that row alone, without the test bed.
     tier: Option<String>,
     bucket: String,
+    credentials: Option<PathBuf>,
     tidegate: PathBuf,
     objects: u64,
 }
@@ -66,6 +67,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
         seconds: 12,
         tier: None,
         bucket: "tidegate".to_owned(),
+        credentials: None,
         tidegate: "target/release/tidegate".into(),
         objects: 10_000,
     };
@@ -76,6 +78,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
             Long("partitions") => arguments.partitions = parser.value()?.parse()?,
             Long("tier") => arguments.tier = Some(parser.value()?.string()?),
             Long("bucket") => arguments.bucket = parser.value()?.string()?,
+            Long("credentials") => arguments.credentials = Some(parser.value()?.into()),
             Long("tidegate") => arguments.tidegate = parser.value()?.into(),
             Long("objects") => arguments.objects = parser.value()?.parse()?,
             Long("seconds") => arguments.seconds = parser.value()?.parse()?,
@@ -97,6 +100,7 @@ fn measure(arguments: &Arguments) -> Result<bool, String> {
         return tier::row(&TierArguments {
             store: store.clone(),
             bucket: arguments.bucket.clone(),
+            credentials: arguments.credentials.clone(),
             binary: arguments.tidegate.clone(),
             objects: arguments.objects,
         });

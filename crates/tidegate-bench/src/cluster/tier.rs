@@ -1,7 +1,7 @@
 //! A new server and the second tier of its cache: how much of what another one has stored it serves without the origin.
 //!
 //! It needs no test bed: two servers, an origin and a client are on loopback, and the store is wherever it is. Its bucket has to
-//! exist; requests are not signed.
+//! exist.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -14,6 +14,8 @@ pub(super) struct TierArguments {
     /// `HOST:PORT`.
     pub store: String,
     pub bucket: String,
+    /// A file with keys; requests are not signed without one.
+    pub credentials: Option<PathBuf>,
     /// The program of both servers.
     pub binary: PathBuf,
     pub objects: u64,
@@ -43,13 +45,15 @@ fn start(
     address: &'static str,
 ) -> Result<Server, String> {
     let TierArguments { store, bucket, binary, .. } = arguments;
+    let keys = arguments.credentials.as_ref();
+    let keys = keys.map_or_else(String::new, |file| format!("credentials={}", file.display()));
     let run = std::process::id();
     let text = format!(
         "daemon off; master_process off; worker_processes 1; pid {dir}/pid; error_log {dir}/error.log notice;\n\
          events {{ }}\n\
          http {{\n\
          access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; keepalive_requests 10000000;\n\
-         proxy_cache_tier t s3://{bucket}/run-{run} endpoint=http://{store} hedge=5s timeout=5s min_uses=2 upload=8;\n\
+         proxy_cache_tier t s3://{bucket}/run-{run} endpoint=http://{store} hedge=5s timeout=5s min_uses=2 upload=8 {keys};\n\
          proxy_cache_path {dir}/cache keys_zone=pages:10m tier=t;\n\
          server {{ listen {address};\n\
          location / {{ proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_key $uri; proxy_cache_valid 1h; }}\n\
@@ -64,7 +68,8 @@ fn start(
     command.arg("-p").arg(directory).args(["-c", "nginx.conf"]);
     let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
     let mut server = Server { child, node: Node::new(address) };
-    server.node.until("/api/9/tidegate/tiers/t", "\"state\":\"asked\"")?;
+    // It asks for nothing before it knows the purges.
+    server.node.until("/api/9/tidegate/tiers/t", "\"lists\":1")?;
     Ok(server)
 }
 
