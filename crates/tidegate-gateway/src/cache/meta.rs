@@ -25,7 +25,8 @@ const VERSION: u8 = 3;
 const FLAG_HEAD: u8 = 1;
 const FLAG_MUST_REVALIDATE: u8 = 2;
 const FLAG_PARTS: u8 = 4;
-const FLAGS: u8 = FLAG_HEAD | FLAG_MUST_REVALIDATE | FLAG_PARTS;
+const FLAG_FROM_TIER: u8 = 8;
+const FLAGS: u8 = FLAG_HEAD | FLAG_MUST_REVALIDATE | FLAG_PARTS | FLAG_FROM_TIER;
 
 /// Most bytes of tags that a response may carry; the rest is left out.
 const TAGS_BYTES_MAX: usize = 16 * 1024;
@@ -51,6 +52,8 @@ pub(crate) struct Meta {
     pub tags: Vec<u8>,
     /// See [`crate::cache::decide::policy::Storable`].
     pub must_revalidate: bool,
+    /// It was taken from a second tier, which has it.
+    pub from_tier: bool,
     /// This entry has no body; the body is stored in parts.
     pub parts: Option<PartsInfo>,
     /// The origin's fields but those that belong to its connection.
@@ -86,6 +89,7 @@ impl Meta {
             requested_at: 0,
             tags: Vec::new(),
             must_revalidate: false,
+            from_tier: false,
             parts: None,
             headers: end_to_end(headers),
         }
@@ -112,7 +116,8 @@ impl Meta {
         let head = if self.head_length.is_some() { FLAG_HEAD } else { 0 };
         let must_revalidate = if self.must_revalidate { FLAG_MUST_REVALIDATE } else { 0 };
         let parts = if self.parts.is_some() { FLAG_PARTS } else { 0 };
-        out.push(head | must_revalidate | parts);
+        let from_tier = if self.from_tier { FLAG_FROM_TIER } else { 0 };
+        out.push(head | must_revalidate | parts | from_tier);
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.head_length.unwrap_or(0).to_le_bytes());
         out.extend_from_slice(&self.variant_set.to_le_bytes());
@@ -182,6 +187,7 @@ impl Meta {
         let head_length = (flags & FLAG_HEAD != 0).then_some(head_length);
         let reason = Bytes::copy_from_slice(reason);
         let must_revalidate = flags & FLAG_MUST_REVALIDATE != 0;
+        let from_tier = flags & FLAG_FROM_TIER != 0;
         let vary = vary?;
         let meta = Meta {
             status,
@@ -193,6 +199,7 @@ impl Meta {
             requested_at,
             tags,
             must_revalidate,
+            from_tier,
             parts,
             headers,
         };

@@ -41,6 +41,7 @@ mod upload;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ pub(crate) struct Kept {
     pub(crate) figures: TierFigures,
     queue: Queue,
     /// A request whose race the origin has won is still waited for, to judge the tier by it. One at a time.
-    judging: std::sync::atomic::AtomicBool,
+    judging: AtomicBool,
 }
 
 #[derive(Default)]
@@ -135,6 +136,8 @@ pub(crate) struct CacheKept {
     list: PurgeList,
     /// The list of purges has changed: there is something to publish.
     changed: Notify,
+    /// The tier is not asked, as purges of other servers may be missing.
+    paused: AtomicBool,
 }
 
 impl Kept {
@@ -238,6 +241,11 @@ impl CacheTier {
     fn object_name(&self, key: &Key) -> String {
         let hash = key.hash().hexadecimal();
         format!("{}/{}/{hash}", self.cache, hash.get(..2).unwrap_or_default())
+    }
+
+    /// Lets the tier not be asked until the next call.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.kept.paused.store(paused, Ordering::Release);
     }
 
     /// Returns how long the tier is waited for before the origin is asked as well.

@@ -76,6 +76,11 @@ impl Bucket {
         state.objects.keys().filter(|path| !path.ends_with("/purges")).cloned().collect()
     }
 
+    /// Removes an object.
+    pub(crate) fn forget(&self, path: &str) {
+        self.state().objects.remove(path);
+    }
+
     /// Returns the length of an object.
     pub(crate) fn length(&self, path: &str) -> usize {
         self.state().objects[path].0.len()

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::bucket::{Bucket, Manner};
+use crate::stores::Engine;
 use crate::support::{Server, Site, connect};
 
 /// A server with a cache, and an origin whose responses differ each time, but for a large file.
@@ -18,7 +19,8 @@ const LARGE_BYTES: usize = 300_000;
 const CACHE: &str = r#"
     proxy_cache_tier t s3://bucket/some/where endpoint=http://127.0.0.1:{bucket} region=r-1
         credentials={dir}/keys {tier};
-    proxy_cache_path {dir}/c keys_zone=z:1m tier=t;
+    {sync}
+    proxy_cache_path {dir}/c keys_zone=z:1m tier=t {synced};
     map $request_method $purge { PURGE 1; default 0; }
     server {
         listen 127.0.0.1:{port};
@@ -46,6 +48,11 @@ fn large() -> String {
 impl Node {
     /// Starts a server with these parameters of the tier.
     fn start(bucket: &Bucket, tier: &str) -> Node {
+        Node::start_by(bucket, tier, None)
+    }
+
+    /// As above, with purges that are shared by this engine.
+    fn start_by(bucket: &Bucket, tier: &str, engine: Option<&Engine>) -> Node {
         let site = Site::new();
         let keys = "[default]\naws_access_key_id = AK\naws_secret_access_key = VERY-SECRET\n";
         std::fs::write(site.path("keys"), keys).unwrap();
@@ -55,6 +62,12 @@ impl Node {
         file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000))
             .unwrap();
         let http = CACHE.replace("{bucket}", &bucket.port.to_string()).replace("{tier}", tier);
+        let sync = engine.map(|engine| {
+            let port = engine.port;
+            format!("zone_sync_store redis://127.0.0.1:{port}/0 interval=10ms timeout=5s;")
+        });
+        let synced = if sync.is_some() { "purge_sync" } else { "" };
+        let http = http.replace("{sync}", &sync.unwrap_or_default()).replace("{synced}", synced);
         site.configure("worker_processes 1;", &http);
         let server = site.start();
         server.wait_log("start worker process ");
@@ -95,6 +108,14 @@ impl Node {
         let shown = self.tier();
         let value = shown.split(&format!("\"{name}\":")).nth(1).unwrap();
         value.split([',', '}']).next().unwrap().trim().parse().unwrap()
+    }
+
+    /// Waits until the API says something about the cache.
+    fn until_cache(&self, text: &str) {
+        let path = "/api/9/http/caches/z";
+        while !connect(self.site.port).unwrap().get(path).contains(text) {
+            std::thread::yield_now();
+        }
     }
 
     /// Waits until a figure has a value.
@@ -191,12 +212,45 @@ fn what_was_purged_is_not_taken_from_the_tier() {
     assert_eq!(two.get("/stays"), before[3]);
     let Node { site, server } = one;
     server.quit();
-    std::fs::remove_dir_all(site.path("c/0")).ok();
-    bucket.set(Manner::Status(503, ""));
+    // Its own list is left of all that it had, and of the bucket's.
+    for file in std::fs::read_dir(site.path("c")).unwrap().map(Result::unwrap) {
+        if file.file_name() != ".tier" {
+            std::fs::remove_file(file.path()).unwrap();
+        }
+    }
+    bucket.forget("/bucket/some/where/z/purges");
     let server = site.start();
     server.wait_log("start worker process ");
     let one = Node { site, server };
+    one.until("lists", 1);
     purges(&one, "one again");
+    assert_eq!(one.get("/stays"), before[3]);
+}
+
+#[test]
+fn a_new_server_that_shares_purges_is_warm() {
+    let (bucket, engine) = (Bucket::start(), Engine::start(Site::new().second_port));
+    let parameters = "hedge=10s timeout=10s min_uses=1";
+    let start = || {
+        let node = Node::start_by(&bucket, parameters, Some(&engine));
+        node.until_cache("\"state\":\"following\"");
+        node.until("lists", 1);
+        node
+    };
+    let one = start();
+    let (kept, purged) = (one.get("/kept"), one.get("/purged"));
+    bucket.wait_objects(2);
+    let two = start();
+    assert_eq!(one.ask("PURGE /purged").0, 204);
+    // What another server has purged is not taken from the tier, as soon as the purge has arrived.
+    two.until_cache("\"applied\":1");
+    assert_ne!(two.get("/purged"), purged);
+    assert_eq!(two.get("/kept"), kept);
+    // A server that does not know what it has missed makes no object of the tier stale.
+    let three = start();
+    assert_eq!(three.get("/kept"), kept);
+    assert_eq!(three.ask("GET /kept").1, "HIT");
+    assert_ne!(three.get("/purged"), purged);
 }
 
 #[test]

@@ -73,6 +73,9 @@ impl FillTask {
         let writer = self.at_current_key(&meta.vary, writer, now).await;
         meta.variant_set =
             if self.variant_set == 0 { new_variant_set(now) } else { self.variant_set };
+        // It is newer than all purges that this server knows, whatever the cache's own rules say of older objects.
+        meta.requested_at = writer.fill().started_at();
+        meta.from_tier = true;
         let length = Some(body_bytes);
         let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
         let published = Published { meta, times, length, from: Source::Tier };

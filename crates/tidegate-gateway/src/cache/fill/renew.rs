@@ -43,6 +43,7 @@ impl FillTask {
         // The response does not update an entry that was updated or made stale since the request.
         let Some(generation) = self.generation else { return stale.clone() };
         meta.must_revalidate = stored.must_revalidate;
+        meta.from_tier = false;
         meta.requested_at = writer.fill().started_at();
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         let metadata = meta.encode();

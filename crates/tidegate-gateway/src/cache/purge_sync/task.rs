@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_cache::{Key, PurgeError, Scope, Store};
+use tidegate_cache::{Key, PurgeError, Store};
 use tidegate_core::blocking;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::os_error;
@@ -114,6 +114,7 @@ impl FollowTask {
             (state.cut_off_since.take_if(|_| current), now)
         };
         if current {
+            self.tier.iter().for_each(|tier| tier.pause(false));
             sync.guard.open_until(later(LEASE));
         }
         if let Some(since) = cut_off {
@@ -161,9 +162,9 @@ impl FollowTask {
             return Ok(());
         }
         if let Some(tier) = &self.tier {
-            let everything = Scope::Prefix(Box::default());
-            let everything = step.revalidate.then_some(TierPurge::Scope(everything));
-            let purges = step.rules.iter().map(tier_purge).chain(everything).collect();
+            // What this server may have missed is in the bucket's list: its tier needs no purge of everything, which would be
+            // one for all servers.
+            let purges = step.rules.iter().map(tier_purge).collect();
             tier.purge(purges, clock::unix_millis()).await;
         }
         let purging = store.clone();
@@ -220,12 +221,10 @@ impl FollowTask {
             self.log.say(Level::Error, text);
         }
         if let Partition::Revalidate(after) = self.partition {
+            // It may have what others have purged by now.
+            self.tier.iter().for_each(|tier| tier.pause(true));
             let is_due = since.is_none_or(|at| now.saturating_duration_since(at) >= after);
             if is_due {
-                if let Some(tier) = &self.tier {
-                    let everything = TierPurge::Scope(Scope::Prefix(Box::default()));
-                    tier.purge(vec![everything], clock::unix_millis()).await;
-                }
                 let purging = store.clone();
                 let job = move || Ok(revalidate_all(&purging, clock::unix_millis()));
                 // Without it the cache must not be served: it is attempted again.

@@ -46,7 +46,8 @@ impl CacheTier {
     /// the key a moment ago.
     pub(crate) fn ask(self: &Arc<Self>, query: TierQuery) -> Option<Asking> {
         let figures = &self.tier.kept.figures;
-        if !self.kept.list.is_known() || !self.tier.is_allowed() {
+        let is_current = self.kept.list.is_known() && !self.kept.paused.load(Ordering::Acquire);
+        if !is_current || !self.tier.is_allowed() {
             figures.skipped.add(1);
             return None;
         }

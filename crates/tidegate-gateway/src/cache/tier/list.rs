@@ -91,12 +91,8 @@ impl CacheTier {
         }
     }
 
-    /// Reads the list in the cache's directory, and takes over the rules that the cache itself still has: they may be older than
-    /// its tier. A list that cannot be read counts as one that purges everything.
+    /// Reads the list in the cache's directory. One that cannot be read counts as one that purges everything.
     async fn load(self: &Arc<Self>, store: &Store) {
-        for (purge, through) in store.purges() {
-            self.kept.list.add(vec![TierPurge::Scope(purge.scope)], through);
-        }
         let path = store.options().path.join(FILE);
         let read = blocking::run(move || match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

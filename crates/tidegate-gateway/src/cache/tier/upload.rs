@@ -16,6 +16,7 @@ use tidegate_core::blocking;
 use tidegate_rt::clock;
 use tidegate_rt::sync::Notify;
 use tidegate_store::s3::payload_hash;
+use tidegate_upstream::CollectError;
 use tidegate_upstream::care::BackgroundTask;
 
 use super::client::{Condition, Failure, Put, etag_of};
@@ -157,8 +158,12 @@ impl Tier {
         };
         let etag = etag_of(&mut response);
         let most = usize::try_from(HEAD_PART_BYTES).unwrap_or(usize::MAX);
-        // A store that ignores ranges sends all of it: what is not read is given up.
-        let (part, _) = response.body.collect(most).await.map_err(|_| Failure::Broken)?;
+        let part = match response.body.collect(most).await {
+            Ok((part, _)) => part,
+            // The store ignores ranges, and the object cannot be compared.
+            Err(CollectError::TooLong) => return Ok(false),
+            Err(_) => return Err(Failure::Broken),
+        };
         let etag = etag.filter(|_| job.replaces(&prepared, &part, self.settings.object_max));
         let Some(etag) = etag else { return Ok(false) };
         match put(Condition::Same(&etag)).await? {
@@ -186,6 +191,7 @@ impl Job {
         if length > object_max
             || times.valid_until <= now
             || !is_whole
+            || meta.from_tier
             || !self.is_allowed(&meta.tags, requested_at)
         {
             return None;
