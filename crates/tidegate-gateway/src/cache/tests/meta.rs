@@ -39,7 +39,9 @@ fn encoding_round_trips() {
         (Some(0), true, of(9, 1)),
         (None, false, of(0, 0)),
     ] {
-        let meta = Meta { head_length, must_revalidate, parts, variant_set: 9, ..sample() };
+        let from_tier = parts.is_none();
+        let meta =
+            Meta { head_length, must_revalidate, from_tier, parts, variant_set: 9, ..sample() };
         let again = Meta::decode(&meta.encode()).expect("own bytes");
         assert_eq!(again.status, 200);
         assert_eq!(again.reason, meta.reason);
@@ -47,6 +49,7 @@ fn encoding_round_trips() {
         assert_eq!(again.variant, meta.variant);
         assert_eq!((again.head_length, again.parts), (head_length, parts));
         assert_eq!((again.must_revalidate, again.variant_set), (must_revalidate, 9));
+        assert_eq!(again.from_tier, from_tier);
         assert_eq!(listed(&again.headers), listed(&meta.headers));
         let decoded = Decoded::of(&meta.encode()).expect("own bytes");
         assert_eq!(decoded.head.reason(), b"Fine");
