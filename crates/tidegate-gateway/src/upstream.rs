@@ -267,7 +267,8 @@ fn entry(
         Some(FirstServers::Last(last)) => last.to_vec(),
         _ => members(servers, plan)?,
     };
-    let has_containers = conf.zone.is_some() && discovery.is_none();
+    // Containers must not get into the file of the servers that commands have given the group.
+    let has_containers = conf.zone.is_some() && discovery.is_none() && saved.is_none();
     if has_containers {
         plan.shared::<Containers>().join(&name, &mut members);
     }

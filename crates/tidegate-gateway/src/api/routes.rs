@@ -11,8 +11,8 @@ use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
 use super::{
-    cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi, process, purge,
-    sync, tiers, zones,
+    cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi,
+    process, purge, sync, tiers, zones,
 };
 
 /// A path of the API and what is there.

@@ -65,7 +65,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP,
         Arity::ONE,
         "",
-        "Containers of Docker or Podman are servers of groups that have a `zone`, by their labels: `unix:PATH`, `http://HOST[:PORT]` \
+        "Containers of Docker or Podman are servers of groups that have a `zone` and no `state`, by their labels: `unix:PATH`, `http://HOST[:PORT]` \
          (2375) or `https://HOST[:PORT]` (2376, verified by the system's certificates). `angie.http.upstreams.NAME.port` (for \
          groups of `stream`: `angie.stream.upstreams.NAME.port`) makes the container a server of the group NAME, beside those \
          of the configuration; `weight`, `max_conns`, `max_fails`, `fail_timeout`, `slow_start`, `sid` and `backup` (`true`, \

@@ -2,7 +2,7 @@
 //! responds with errors alone. So nothing is believed only once it has been the response for a time (`empty_after`).
 //!
 //! States: no empty response; empty since an instant, and not believed yet; believed. Each response with a server leads to the first
-//! one.
+//! one, and so does a failure before nothing is believed: an engine that was away begins anew.
 
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,13 @@ impl EmptyRule {
         let is_believed = now.saturating_duration_since(since) >= self.after;
         self.state = if is_believed { State::Believed } else { State::Empty { since } };
         is_believed
+    }
+
+    /// Notes that there was no valid response.
+    pub(super) fn interrupt(&mut self) {
+        if let State::Empty { .. } = self.state {
+            self.state = State::Filled;
+        }
     }
 
     /// Returns the time until an empty response is believed, zero if the next one will be; `None` where nothing is to be

@@ -17,6 +17,9 @@ pub(super) struct Endpoint {
 /// The most servers of a response: a response with more is a mistake, and would hold up the thread that takes it over.
 pub(super) const ENDPOINTS_MAX: usize = 65_536;
 
+/// The largest weight that is believed of an engine.
+pub(super) const WEIGHT_MAX: u32 = 65_535;
+
 /// Parameters with numbers or times.
 const NUMBERS: [&str; 5] = ["weight", "max_fails", "fail_timeout", "max_conns", "slow_start"];
 

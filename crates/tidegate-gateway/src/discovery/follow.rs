@@ -11,6 +11,7 @@
 //! with the servers of the last response.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,8 @@ pub(super) struct Follow {
     /// later than this one is made.
     pub(super) current: Mutex<Option<Arc<[Member]>>>,
     pub(super) dump: Option<Arc<StateFile>>,
+    /// Whether that file has the servers of the last response.
+    pub(super) is_dumped: AtomicBool,
     pub(super) log: ErrorLog,
 }
 
@@ -128,6 +131,7 @@ impl BackgroundTask for Follow {
                     }
                     Err(failure) => {
                         position = Position::default();
+                        empty.interrupt();
                         is_failing = true;
                         self.complain(&failure, &mut lines);
                         self.interval
@@ -202,20 +206,30 @@ impl Follow {
             self.current.lock().unwrap_or_else(PoisonError::into_inner).replace(wanted.clone());
         let is_changed = before.is_none_or(|before| *before != *wanted);
         self.kept.note(wanted.clone(), is_changed);
-        if !is_changed {
-            return Ok(());
+        if is_changed {
+            members::replace(&self.group, &wanted, now);
+            self.say(Level::Info, format_args!("takes over {} server(s)", wanted.len()));
+            self.is_dumped.store(false, Ordering::Relaxed);
         }
-        members::replace(&self.group, &wanted, now);
-        self.say(Level::Info, format_args!("takes over {} server(s)", wanted.len()));
-        if let Some(dump) = &self.dump
-            && let Err(error) = dump.clone().write(self.group.clone()).await
-        {
-            let reason: Arc<str> = tidegate_upstream::os_error(&error).into();
-            if lines.allow(&reason, clock::exact_now()) {
-                self.say(Level::Error, format_args!("could not write its file ({reason})"));
+        self.write_dump(lines).await;
+        Ok(())
+    }
+
+    /// Writes the file, unless it has these servers already. What could not be written is tried again with each response.
+    async fn write_dump(&self, lines: &mut Lines) {
+        let Some(dump) = self.dump.as_ref().filter(|_| !self.is_dumped.load(Ordering::Relaxed))
+        else {
+            return;
+        };
+        match dump.clone().write(self.group.clone()).await {
+            Ok(()) => self.is_dumped.store(true, Ordering::Relaxed),
+            Err(error) => {
+                let reason: Arc<str> = tidegate_upstream::os_error(&error).into();
+                if lines.allow(&reason, clock::exact_now()) {
+                    self.say(Level::Error, format_args!("could not write its file ({reason})"));
+                }
             }
         }
-        Ok(())
     }
 
     async fn pull_consul(

@@ -5,18 +5,23 @@ use std::time::Instant;
 
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
-use tidegate_upstream::{Group, Member};
+use tidegate_upstream::{BalancingMethod, Group, Member};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, WEIGHT_MAX};
 use crate::upstream::options::{PORT, knows_no_rank};
+
+/// The largest sum of weights on a ring, which has 160 points for each.
+const RING_WEIGHT_MAX: u64 = 65_536;
 
 /// Makes the members of a group: addresses with a port, or names where the group has a `resolver`.
 ///
 /// # Errors
-/// A server is invalid, or named twice, or is a backup of a method without backups: the reason in words. Then none is used.
+/// A server is invalid, or named twice, or too heavy, or a backup of a method without backups: the reason in words. Then none
+/// is used.
 pub(super) fn members(endpoints: Vec<Endpoint>, group: &Group) -> Result<Vec<Member>, String> {
     let mut known = HashSet::new();
     let mut members = Vec::with_capacity(endpoints.len());
+    let mut weights = 0;
     for Endpoint { server, options } in endpoints {
         if !known.insert(server.to_ascii_lowercase()) {
             return Err(format!("server \"{server}\" is named twice"));
@@ -24,6 +29,14 @@ pub(super) fn members(endpoints: Vec<Endpoint>, group: &Group) -> Result<Vec<Mem
         if options.backup && knows_no_rank(group.method()) {
             return Err(format!("server \"{server}\" is a backup, which the method does not have"));
         }
+        // It is written to files of directives, and to logs.
+        if !server.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:[]".contains(&byte)) {
+            return Err(format!("invalid host in \"{}\"", server.escape_debug()));
+        }
+        if options.weight > WEIGHT_MAX {
+            return Err(format!("the weight of \"{server}\" is above {WEIGHT_MAX}"));
+        }
+        weights += u64::from(options.weight);
         let host = resolve::parse(&server, PORT);
         members.push(match host {
             Err(error) => return Err(format!("{error} in \"{server}\"")),
@@ -42,19 +55,23 @@ pub(super) fn members(endpoints: Vec<Endpoint>, group: &Group) -> Result<Vec<Mem
             }
         });
     }
+    if group.method() == BalancingMethod::HashConsistent && weights > RING_WEIGHT_MAX {
+        return Err(format!("the sum of weights is {weights}, above {RING_WEIGHT_MAX} for a ring"));
+    }
     Ok(members)
 }
 
-/// Gives a group these servers in place of all others. Names that remain keep their addresses.
+/// Gives a group these servers in place of all others. Names that remain keep their addresses, and a server that a command
+/// drains remains drained.
 pub(super) fn replace(group: &Group, wanted: &[Member], now: Instant) {
     group.change_members(now, |members| {
-        let named = members.drain(..).filter(|member| member.name.is_some());
-        let mut named: HashMap<Box<str>, Member> =
-            named.map(|member| (member.server.clone(), member)).collect();
+        let known = members.drain(..).map(|member| (member.server.clone(), member));
+        let mut known: HashMap<Box<str>, Member> = known.collect();
         members.extend(wanted.iter().cloned());
         for member in members.iter_mut() {
-            if let Some(before) = named.remove(&member.server).filter(|old| old.name == member.name)
-            {
+            let Some(before) = known.remove(&member.server) else { continue };
+            member.options.drain |= before.options.drain;
+            if member.name.is_some() && before.name == member.name {
                 (member.number, member.places) = (before.number, before.places);
             }
         }

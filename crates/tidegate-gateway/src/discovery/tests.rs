@@ -251,6 +251,20 @@ fn nothing_is_believed_after_a_while() {
     assert!(EmptyRule::new(Duration::ZERO).accepts(true, at(0)));
 }
 
+#[test]
+fn a_failure_begins_the_time_of_nothing_anew() {
+    let (mut rule, start) = (EmptyRule::new(Duration::from_secs(30)), clock::now());
+    let at = |seconds: u64| start + Duration::from_secs(seconds);
+    assert!(!rule.accepts(true, at(0)));
+    rule.interrupt();
+    assert_eq!(rule.left(at(1)), None);
+    assert!(!rule.accepts(true, at(100)), "the engine was away, and has lost its data");
+    assert_eq!(rule.left(at(101)), Some(Duration::from_secs(29)));
+    assert!(rule.accepts(true, at(130)));
+    rule.interrupt();
+    assert!(rule.accepts(true, at(131)), "what was believed stays so");
+}
+
 fn group(method: BalancingMethod, servers: &[&str]) -> Arc<Group> {
     let members = servers.iter().map(|server| {
         let address = server.parse::<std::net::SocketAddr>().expect("an address");
@@ -280,6 +294,9 @@ fn servers_that_cannot_be_used_refuse_the_whole_response() {
         &[":80"],
         &["[::1:80"],
         &["10.0.0.1:99999"],
+        &["a b.test:80"],
+        &["a;}.test:80"],
+        &["a\n.test:80"],
     ] {
         assert!(members::members(endpoints(servers), &own).is_err(), "{servers:?}");
     }
@@ -288,6 +305,24 @@ fn servers_that_cannot_be_used_refuse_the_whole_response() {
     assert!(members::members(backup.clone(), &own).is_ok());
     let by_hash = group(BalancingMethod::IpHash, &["10.0.0.1:80"]);
     assert!(members::members(backup, &by_hash).is_err());
+    let mut heavy = endpoints(&["10.0.0.1:80", "10.0.0.2:80"]);
+    heavy[0].options.weight = endpoint::WEIGHT_MAX;
+    assert!(members::members(heavy.clone(), &own).is_ok());
+    heavy[1].options.weight = 2;
+    let ring = group(BalancingMethod::HashConsistent, &["10.0.0.1:80"]);
+    assert!(members::members(heavy.clone(), &ring).is_err());
+    heavy[0].options.weight = endpoint::WEIGHT_MAX + 1;
+    assert!(members::members(heavy, &own).is_err());
+}
+
+#[test]
+fn a_server_that_a_command_drains_remains_drained() {
+    let own = group(BalancingMethod::RoundRobin, &["10.0.0.1:80", "10.0.0.2:80"]);
+    own.change_members(clock::now(), |members| members[0].options.drain = true);
+    let wanted = members::members(endpoints(&["10.0.0.3:80", "10.0.0.1:80"]), &own);
+    members::replace(&own, &wanted.expect("valid"), clock::now());
+    let drained: Vec<bool> = own.members().iter().map(|member| member.options.drain).collect();
+    assert_eq!(drained, [false, true]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The directives of the module upsync, in `upstream` of `http` and of `stream`.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -311,6 +312,7 @@ impl Discovery {
                 _ => None,
             }),
             dump: self.dump,
+            is_dumped: AtomicBool::new(false),
             log: plan.main.error_log.clone(),
         });
         if self.written.strong {

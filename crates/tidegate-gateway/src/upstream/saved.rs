@@ -20,16 +20,17 @@ use tidegate_upstream::{Group, Member, ServerOptions};
 use super::Conf;
 use super::server::{ServerConf, set_server};
 
+/// One writer of this process at a time, of whichever configuration: the last one writes the current state.
+static WRITING: Mutex<()> = Mutex::new(());
+
 /// The state file of a group's servers.
 pub struct StateFile {
     path: PathBuf,
-    /// One writer at a time: the last one writes the current state.
-    writing: Mutex<()>,
 }
 
 impl StateFile {
     pub fn new(path: PathBuf) -> StateFile {
-        StateFile { path, writing: Mutex::new(()) }
+        StateFile { path }
     }
 
     /// Reads the servers in the file; none where there is no file yet.
@@ -57,10 +58,11 @@ impl StateFile {
     }
 
     fn write_now(&self, group: &Group) -> io::Result<()> {
-        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let text = render(&group.members());
         let mut name = self.path.clone().into_os_string();
-        name.push(".new");
+        // During an upgrade another process may write as well.
+        name.push(format!(".{}.new", std::process::id()));
         let near = PathBuf::from(name);
         let mut file = File::create(&near)?;
         file.write_all(text.as_bytes())?;
@@ -75,7 +77,10 @@ fn render(members: &[Member]) -> String {
     for member in members {
         let Member { server, options, name, .. } = member;
         let default = ServerOptions::default();
-        let _ = write!(text, "server {server}");
+        let _ = match server.bytes().all(is_plain) {
+            true => write!(text, "server {server}"),
+            false => write!(text, "server {}", quoted(server)),
+        };
         let mut put = |differs: bool, word: &str| {
             if differs {
                 text.push(' ');
@@ -101,6 +106,11 @@ fn render(members: &[Member]) -> String {
         text.push_str(";\n");
     }
     text
+}
+
+/// Whether a byte needs no quotes in a word.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !b"\"'\\;{}#$".contains(&byte)
 }
 
 /// Quotes a word that may contain separators.

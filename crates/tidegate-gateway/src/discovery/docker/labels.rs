@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tidegate_upstream::ServerOptions;
 
-use crate::discovery::endpoint::Endpoint;
+use crate::discovery::endpoint::{Endpoint, WEIGHT_MAX};
 use crate::upstream::options::set_option;
 
 /// The servers of each group, and what was left out, in words.
@@ -107,6 +107,9 @@ fn server(
             // Labels of versions to come.
             _ => {}
         }
+    }
+    if options.weight > WEIGHT_MAX {
+        return Err(format!("its weight is above {WEIGHT_MAX}"));
     }
     let port = port.ok_or("it has no label \"port\"")?;
     let address = address(container, network)?;

@@ -171,11 +171,19 @@ fn is_own(group: &Group, before: &[Member], wanted: &Member) -> bool {
     !before.iter().any(is_same) && group.members().iter().any(is_same)
 }
 
-/// Exchanges some servers of a group for others.
+/// Exchanges some servers of a group for others. A server that a command drains remains drained.
 pub(super) fn exchange(group: &Group, before: &[Member], wanted: &[Member]) {
     let gone: HashSet<&str> = before.iter().map(|member| &*member.server).collect();
     group.change_members(clock::now(), |members| {
-        members.retain(|member| !gone.contains(&*member.server));
-        members.extend(wanted.iter().cloned());
+        let (old, stay) = members.drain(..).partition(|member| gone.contains(&*member.server));
+        *members = stay;
+        let old: Vec<Member> = old;
+        let is_drained = |wanted: &Member| {
+            old.iter().any(|old| old.server == wanted.server && old.options.drain)
+        };
+        members.extend(wanted.iter().cloned().map(|mut wanted| {
+            wanted.options.drain |= is_drained(&wanted);
+            wanted
+        }));
     });
 }

@@ -143,4 +143,8 @@ fn servers_of_the_configuration_stay() {
     assert_eq!(names(), ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"]);
     exchange(&group, &[member("10.0.0.2:80"), member("10.0.0.3:80")], &[member("10.0.0.3:80")]);
     assert_eq!(names(), ["10.0.0.1:80", "10.0.0.3:80"]);
+    group.change_members(clock::now(), |members| members[1].options.drain = true);
+    exchange(&group, &[member("10.0.0.3:80")], &[member("10.0.0.4:80"), member("10.0.0.3:80")]);
+    assert_eq!(names(), ["10.0.0.1:80", "10.0.0.4:80", "10.0.0.3:80"]);
+    assert!(group.members()[2].options.drain, "a command drains it");
 }
