@@ -12,9 +12,11 @@ use tidegate_rt::sync::{Notify, Semaphore};
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::member::{Member, MemberAddress};
-use super::options::{BalancingMethod, Keepalive, Mutability, Outcome, ServerOptions, Stickiness};
+use super::options::{
+    BalancingMethod, Keepalive, Mutability, Outcome, PeerSpec, ServerOptions, Stickiness,
+};
 use super::peer::Peer;
-use super::state::{SlotView, State};
+use super::state::{SlotView, State, rings};
 use crate::address::address_text;
 
 /// Servers among which requests are spread.
@@ -118,7 +120,9 @@ impl Group {
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
             member.number = Some(state.reserve_number());
         }
-        state.replace(members.iter().flat_map(Member::specs).collect(), now);
+        let specs: Vec<PeerSpec> = members.iter().flat_map(Member::specs).collect();
+        let rings = rings(&specs, method);
+        state.replace(specs, rings, now);
         let mut group = Group {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
@@ -163,7 +167,9 @@ impl Group {
             member.places = places.unwrap_or_default();
         }
         let mut state = self.lock();
-        state.replace(members.iter().flat_map(Member::specs).collect(), now);
+        let specs: Vec<PeerSpec> = members.iter().flat_map(Member::specs).collect();
+        let rings = rings(&specs, self.method);
+        state.replace(specs, rings, now);
         state.inherit(&before.lock(), now);
         drop((state, members));
         self.settled();
@@ -293,14 +299,16 @@ impl Group {
     pub fn change_members<T>(&self, now: Instant, change: impl FnOnce(&mut Vec<Member>) -> T) -> T {
         let mut members = self.lock_members();
         let result = change(&mut members);
-        let mut state = self.lock();
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
             if member.number.is_none() {
-                member.number = Some(state.reserve_number());
+                member.number = Some(self.lock().reserve_number());
             }
         }
-        state.replace(members.iter().flat_map(Member::specs).collect(), now);
-        drop((state, members));
+        let specs: Vec<PeerSpec> = members.iter().flat_map(Member::specs).collect();
+        // Requests choose servers meanwhile.
+        let rings = rings(&specs, self.method);
+        self.lock().replace(specs, rings, now);
+        drop(members);
         self.changed();
         result
     }

@@ -10,7 +10,7 @@ use super::hashes;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::peer::Peer;
 use super::slot::{SHARE_UNIT, Slot};
-use super::tier::Tier;
+use super::tier::{Ring, Tier, ring};
 use crate::address::address_text;
 
 /// The data guarded by the group's lock.
@@ -79,8 +79,8 @@ impl State {
     /// A server is the same one if it is written the same and has the same address; of several that are, each old one
     /// is taken once, in order. Numbers are never reused. Afterwards every slot has a result for each of the group's
     /// checks, and the indexes, routes and trees are rebuilt. Requests in progress keep their leases: those on a
-    /// removed server end with it.
-    pub(super) fn replace(&mut self, specs: Vec<PeerSpec>, now: Instant) {
+    /// removed server end with it. `rings` is what [`rings`] returns for them.
+    pub(super) fn replace(&mut self, specs: Vec<PeerSpec>, rings: [Ring; 2], now: Instant) {
         let mut before: HashMap<(Box<str>, Box<str>), Vec<Slot>> = HashMap::new();
         let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());
         for slot in self.tiers.iter_mut().flat_map(|tier| tier.slots.drain(..)) {
@@ -123,7 +123,7 @@ impl State {
             });
             ranks[rank].push(slot);
         }
-        self.settle(ranks, now);
+        self.settle(ranks, rings, now);
     }
 
     /// Takes over the state of another group of the same name.
@@ -147,13 +147,17 @@ impl State {
                 ranks[rank].push(slot);
             }
         }
-        self.settle(ranks, now);
+        // The servers are the same, in the same order.
+        let rings = self.tiers.each_mut().map(Tier::take_ring);
+        self.settle(ranks, rings, now);
     }
 
-    fn settle(&mut self, ranks: [Vec<Slot>; 2], now: Instant) {
+    fn settle(&mut self, ranks: [Vec<Slot>; 2], rings: [Ring; 2], now: Instant) {
         self.places.clear();
         self.routes = Default::default();
-        self.tiers = ranks.map(|slots| Tier::new(slots, self.method));
+        let [first, backup] = rings;
+        let [slots, backups] = ranks;
+        self.tiers = [Tier::new(slots, first), Tier::new(backups, backup)];
         for (rank, tier) in self.tiers.iter().enumerate() {
             for (at, slot) in tier.slots.iter().enumerate() {
                 self.places.insert(slot.peer.id, (rank, at));
@@ -319,4 +323,12 @@ impl State {
         let (rank, at) = self.places.get(&peer.id)?;
         Some(self.tiers[*rank].slots.get(*at)?.route())
     }
+}
+
+/// Returns the rings of servers, of the primary ones and of the backups, in their order.
+pub(super) fn rings(specs: &[PeerSpec], method: BalancingMethod) -> [Ring; 2] {
+    [false, true].map(|backup| {
+        let of_rank = specs.iter().filter(|spec| spec.options.backup == backup);
+        ring(of_rank.map(|spec| (&*spec.server, spec.options.weight)), method)
+    })
 }

@@ -21,14 +21,31 @@ const FADING: Duration = Duration::from_secs(1);
 /// Draws of a large group that meet a server that starts slowly.
 const REDRAW_MAX: u32 = 8;
 
+/// Points of the ring for `hash … consistent`: hash and the server's index. Empty for other methods.
+pub(super) type Ring = Box<[(u32, u32)]>;
+
+/// Makes the ring of servers, given by name and weight in their order. It takes long for many: not to be done while
+/// requests wait.
+pub(super) fn ring<'a>(
+    servers: impl Iterator<Item = (&'a str, u32)>,
+    method: BalancingMethod,
+) -> Ring {
+    match method {
+        BalancingMethod::HashConsistent => {
+            let servers = servers.enumerate();
+            hashes::ring(servers.map(|(at, (server, weight))| (at, server, weight)))
+        }
+        _ => Ring::default(),
+    }
+}
+
 /// The servers of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Tier {
     pub slots: Vec<Slot>,
     /// Sums of the weights up to each server, for the hash of a key.
     sums: Vec<u64>,
-    /// Points of the ring for `hash … consistent`: hash and the server's index.
-    ring: Box<[(u32, u32)]>,
+    ring: Ring,
     /// Several addresses have one name, and with it one set of points.
     shares_points: bool,
     large: Option<Large>,
@@ -44,22 +61,14 @@ struct Large {
 }
 
 impl Tier {
-    pub(super) fn new(slots: Vec<Slot>, method: BalancingMethod) -> Tier {
+    /// Makes a rank of servers with their ring.
+    pub(super) fn new(slots: Vec<Slot>, ring: Ring) -> Tier {
         let mut sum = 0;
         let sums = slots.iter().map(|slot| {
             sum += u64::from(slot.options.weight);
             sum
         });
         let sums = sums.collect();
-        let ring = match method {
-            BalancingMethod::HashConsistent => hashes::ring(
-                slots
-                    .iter()
-                    .enumerate()
-                    .map(|(at, slot)| (at, &*slot.peer.server, slot.options.weight)),
-            ),
-            _ => Box::default(),
-        };
         let same = |pair: &[Slot]| pair[0].peer.server == pair[1].peer.server;
         let shares_points = !ring.is_empty() && slots.windows(2).any(same);
         let large = (slots.len() > LINEAR_MAX).then(|| Large {
@@ -68,6 +77,11 @@ impl Tier {
             due: vec![None; slots.len()],
         });
         Tier { slots, sums, ring, shares_points, large }
+    }
+
+    /// Takes the ring, for a rank of the same servers.
+    pub(super) fn take_ring(&mut self) -> Ring {
+        std::mem::take(&mut self.ring)
     }
 
     /// Returns whether leaves need every change.
