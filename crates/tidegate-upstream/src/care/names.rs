@@ -13,7 +13,7 @@
 //! The tasks are dropped, at any await, with the plan, and one by one as servers leave the group. A query that is
 //! dropped changes nothing; the group is updated in one step, behind the last answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,8 @@ struct NameWatch {
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Time after an answer without addresses, unless `valid` is set.
 const PAUSE_WITHOUT: Duration = Duration::from_secs(10);
+/// Time in which changes of a group are taken for one.
+const PAUSE_TO_JOIN: Duration = Duration::from_millis(10);
 /// Most hosts of one service that are resolved.
 const HOSTS_MAX: usize = 256;
 
@@ -59,9 +61,9 @@ impl BackgroundTask for NamesTask {
             loop {
                 let altered = self.group.altered();
                 let members = self.group.members();
-                tasks.retain(|number, _| {
-                    members.iter().any(|member| member.number == Some(*number))
-                });
+                let known: HashSet<u32> =
+                    members.iter().filter_map(|member| member.number).collect();
+                tasks.retain(|number, _| known.contains(number));
                 for member in members {
                     let (Some(name), Some(number)) = (member.name, member.number) else { continue };
                     tasks.entry(number).or_insert_with(|| {
@@ -72,6 +74,8 @@ impl BackgroundTask for NamesTask {
                     });
                 }
                 altered.await;
+                // Of many names several change at a time.
+                timer::sleep(PAUSE_TO_JOIN).await;
             }
         })
     }
