@@ -1,4 +1,4 @@
-//! Statements as text with their places, for `explain`.
+//! Statements as text with their places, for `explain`. Keys are not shown.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ fn text(name: &str, args: &[Word]) -> String {
     let mut text = name.to_owned();
     for word in args {
         let quote = if word.quoted { "\"" } else { "" };
-        text.push_str(&format!(" {quote}{}{quote}", word.display()));
+        let shown = tidegate_conf::without_key(word.display());
+        text.push_str(&format!(" {quote}{shown}{quote}"));
     }
     if text.len() > TEXT_BYTES_MAX {
         let mut end = TEXT_BYTES_MAX;
