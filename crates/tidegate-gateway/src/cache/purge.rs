@@ -55,7 +55,7 @@ impl StoredObject {
     /// Removes the object: the next request fetches it from the origin.
     pub(crate) async fn forget(self) {
         if let Some(tier) = &self.tier {
-            tier.purge(vec![CacheTier::purge_of(&self.key)], clock::unix_millis()).await;
+            tier.purge(vec![CacheTier::purge_of(&self.key)], clock::unix_millis());
         }
         // If the disk fails, the contradiction is found again by the next request.
         let _ = blocking::run(move || self.store.remove(&self.key)).await;
@@ -144,9 +144,12 @@ pub(crate) async fn carry_out(
     let store = zone.store().cloned().ok_or(internal)?;
     let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft)));
     if let Some(tier) = &zone.tier {
-        tier.purge(tier_purges(&what), clock::unix_millis()).await;
+        tier.purge(tier_purges(&what), clock::unix_millis());
     }
     let done = carry_out_here(x, store, what, soft).await;
+    if let Some(tier) = &zone.tier {
+        tier.save().await;
+    }
     let Some((sync, rules)) = rules else { return done.map_err(PurgeFailure::Refused) };
     if done == Err(Refused::UNAVAILABLE) {
         return Err(PurgeFailure::Refused(Refused::UNAVAILABLE));

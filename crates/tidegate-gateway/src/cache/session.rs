@@ -251,7 +251,7 @@ impl CacheSession {
         }
         if self.passes_head(x) {
             note(x, |note| note.status = self.decision.status());
-            let about = (lookup, now);
+            let about = (&self.main, lookup, now);
             let head = passed::pass_head(
                 x,
                 &*self.gateway,

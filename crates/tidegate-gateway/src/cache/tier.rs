@@ -134,8 +134,9 @@ pub(crate) struct CacheKept {
     absent: Absent,
     uses: Uses,
     list: PurgeList,
-    /// The list of purges has changed: there is something to publish.
+    /// The list of purges has changed: there is something to publish, and something to save.
     changed: Notify,
+    unsaved: Notify,
     /// The tier is not asked, as purges of other servers may be missing.
     paused: AtomicBool,
 }
@@ -286,10 +287,11 @@ impl CacheTier {
     }
 
     /// Lets no object of the tier be used that is older than these purges, which are carried out at `now`, in Unix
-    /// milliseconds. It has taken effect, and is in the cache's directory, when it returns; then it is published.
-    pub(crate) async fn purge(self: &Arc<Self>, purges: Vec<TierPurge>, now: u64) {
+    /// milliseconds. It takes effect at once; it is saved and published in the background. Never waits, so that what is
+    /// removed here with it is removed in any case; [`CacheTier::save`] waits until it is in the cache's directory.
+    pub(crate) fn purge(&self, purges: Vec<TierPurge>, now: u64) {
         self.kept.list.add(purges, now);
-        self.save().await;
+        self.kept.unsaved.notify_one();
         self.kept.changed.notify_one();
     }
 

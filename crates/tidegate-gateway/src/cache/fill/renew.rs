@@ -32,7 +32,7 @@ impl FillTask {
             Ok(stored) => stored,
             Err(Refusal::CacheRules(reason)) if rfc9111 && !reason.is_about_request() => {
                 if let Some(tier) = &self.tier {
-                    tier.purge(vec![CacheTier::purge_of(&self.main)], now).await;
+                    tier.purge(vec![CacheTier::purge_of(&self.main)], now);
                 }
                 // The origin forbids storing it now. If the disk fails, it stays stale.
                 let _ = blocking::run(move || store.remove(&key)).await;

@@ -165,7 +165,7 @@ impl FollowTask {
             // What this server may have missed is in the bucket's list: its tier needs no purge of everything, which would be
             // one for all servers.
             let purges = step.rules.iter().map(tier_purge).collect();
-            tier.purge(purges, clock::unix_millis()).await;
+            tier.purge(purges, clock::unix_millis());
         }
         let purging = store.clone();
         let job = move || {
@@ -180,6 +180,10 @@ impl FollowTask {
             }
         };
         let done = blocking::run(job).await;
+        if let Some(tier) = &self.tier {
+            // In front of the position, which is kept behind this.
+            tier.save().await;
+        }
         let unsaved = done.map_err(|error| CallError::Lost(error.to_string().into()))?;
         figures.applied.fetch_add(count, Ordering::Relaxed);
         figures.revalidations.fetch_add(u64::from(everything), Ordering::Relaxed);

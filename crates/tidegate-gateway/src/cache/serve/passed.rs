@@ -58,7 +58,7 @@ pub(crate) async fn write_through(
         keys.push(main);
         if let Some(tier) = &zone.tier {
             let purges = keys.iter().map(CacheTier::purge_of).collect();
-            tier.purge(purges, clock::unix_millis()).await;
+            tier.purge(purges, clock::unix_millis());
         }
         let removed = blocking::run(move || {
             for key in &keys {
@@ -83,7 +83,7 @@ pub(crate) async fn pass_head(
     cache: &CacheSettings,
     store: &Store,
     tier: Option<&Arc<CacheTier>>,
-    (lookup, requested_at): (&CacheLookup, u64),
+    (main, lookup, requested_at): (&Key, &CacheLookup, u64),
 ) -> Step<'static> {
     let step = pass(x, gateway).await;
     let now = clock::unix_millis();
@@ -107,7 +107,8 @@ pub(crate) async fn pass_head(
         }
         HeadVerdict::Remove => {
             if let Some(tier) = tier {
-                tier.purge(vec![CacheTier::purge_of(&key)], now).await;
+                // Purges by key are by main key: they concern all variants.
+                tier.purge(vec![CacheTier::purge_of(main)], now);
             }
             blocking::run(move || store.remove(&key)).await
         }

@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// The pause after a failure: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The shortest time between two writings of the file in the background: purges in between are written at once.
+const SAVES_APART: Duration = Duration::from_millis(100);
 /// Attempts in a row against other writers.
 const WRITES_MAX: u32 = 8;
 /// Name of the file in the directory of a cache, and of the object below the cache's name.
@@ -42,8 +44,10 @@ pub(super) struct PurgeList {
     purges: Mutex<Purges>,
     /// The bucket's list was read.
     known: AtomicBool,
-    /// Held while the file is written: the last writer has the newest list.
-    file: Mutex<()>,
+    /// Changes that are to be saved, counted.
+    changes: AtomicU64,
+    /// How many of them the file has. Held while it is written: the last writer has the newest list.
+    saved: Mutex<u64>,
 }
 
 impl PurgeList {
@@ -55,6 +59,19 @@ impl PurgeList {
     pub(super) fn add(&self, added: Vec<TierPurge>, now: u64) {
         let mut purges = self.purges();
         added.into_iter().for_each(|purge| purges.add(purge, now));
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Writes the list into a file, unless the file has it; blocks. Several that wait for each other write once.
+    fn save(&self, path: &Path) -> io::Result<()> {
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        // In front of the list: what is added behind this may be written twice, never not at all.
+        let changes = self.changes.load(Ordering::Acquire);
+        if *saved < changes {
+            write_file(path, &self.purges().clone().encode())?;
+            *saved = changes;
+        }
+        Ok(())
     }
 
     /// Returns whether an object is newer than all purges that concern it.
@@ -74,20 +91,28 @@ impl PurgeList {
 }
 
 impl CacheTier {
-    /// Writes the list into the cache's directory. A failure is logged.
-    pub(super) async fn save(self: &Arc<Self>) {
-        let Some(store) = self.store.get() else { return };
+    /// Writes the list into the cache's directory; returns whether the directory has it. A failure is logged.
+    pub(crate) async fn save(&self) -> bool {
+        let Some(store) = self.store.get() else { return false };
         let (path, kept) = (store.options().path.join(FILE), self.kept.clone());
-        let written = blocking::run(move || {
-            let _writing = kept.list.file.lock().unwrap_or_else(PoisonError::into_inner);
-            let text = kept.list.purges().encode();
-            write_file(&path, &text)
-        });
-        if let Err(error) = written.await {
-            let (name, error) = (&self.cache, os_error(&error));
+        let saved = blocking::run(move || kept.list.save(&path)).await;
+        if let Err(error) = &saved {
+            let (name, error) = (&self.cache, os_error(error));
             let text =
                 format_args!("cache \"{name}\": purges of its tier were not saved ({error})");
             self.log(Level::Error, text);
+        }
+        saved.is_ok()
+    }
+
+    /// Saves the list whenever it has changed.
+    async fn keep_saved(&self) {
+        loop {
+            let rest = if self.save().await { SAVES_APART } else { PAUSE_MAX };
+            timer::sleep(rest).await;
+            if rest == SAVES_APART {
+                self.kept.unsaved.notified().await;
+            }
         }
     }
 
@@ -118,6 +143,29 @@ impl CacheTier {
             Level::Error,
             format_args!("cache \"{name}\" does not use what its tier has: {reason}"),
         );
+    }
+
+    /// Publishes the list whenever it has changed, and reads what others have published.
+    async fn keep_published(&self) {
+        let mut pause = PAUSE_MIN;
+        loop {
+            let rest = match self.publish().await {
+                Ok(()) => {
+                    pause = PAUSE_MIN;
+                    REFRESH
+                }
+                Err(failure) => {
+                    self.tier.note_failure("reading or writing the list of purges", &failure);
+                    let rest = pause;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    rest
+                }
+            };
+            select! {
+                () = timer::sleep(rest) => {}
+                () = self.kept.changed.notified(), if rest == REFRESH => {}
+            }
+        }
     }
 
     /// Merges the list with the bucket's.
@@ -171,24 +219,9 @@ impl BackgroundTask for ListTask {
             if !own.kept.list.is_known() {
                 own.load(store).await;
             }
-            let mut pause = PAUSE_MIN;
-            loop {
-                let rest = match own.publish().await {
-                    Ok(()) => {
-                        pause = PAUSE_MIN;
-                        REFRESH
-                    }
-                    Err(failure) => {
-                        own.tier.note_failure("reading or writing the list of purges", &failure);
-                        let rest = pause;
-                        pause = (pause * 2).min(PAUSE_MAX);
-                        rest
-                    }
-                };
-                select! {
-                    () = timer::sleep(rest) => {}
-                    () = own.kept.changed.notified(), if rest == REFRESH => {}
-                }
+            select! {
+                () = own.keep_saved() => {}
+                () = own.keep_published() => {}
             }
         })
     }
