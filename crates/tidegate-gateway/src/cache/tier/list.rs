@@ -84,9 +84,9 @@ impl PurgeList {
         self.known.load(Ordering::Acquire)
     }
 
-    /// Adds another list; returns whether that changes this one.
-    fn merge(&self, other: &Purges) -> bool {
-        self.purges().merge(other)
+    /// Adds another list.
+    fn merge(&self, other: &Purges) {
+        self.purges().merge(other);
     }
 }
 
@@ -129,7 +129,7 @@ impl CacheTier {
             Err(_) => None,
         };
         match found {
-            Some(found) => drop(self.kept.list.merge(&found)),
+            Some(found) => self.kept.list.merge(&found),
             None => self.purge_all("the file of its purges is damaged"),
         }
     }

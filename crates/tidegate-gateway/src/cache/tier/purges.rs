@@ -87,6 +87,12 @@ impl Purges {
 
     /// Adds a purge of everything that was requested up to `through`, in Unix milliseconds.
     pub(super) fn add(&mut self, purge: TierPurge, through: u64) {
+        self.insert(purge, through);
+        self.make_room();
+    }
+
+    /// Adds a purge; room is to be made behind the last one.
+    fn insert(&mut self, purge: TierPurge, through: u64) {
         match purge {
             TierPurge::Key(hash) => {
                 let known = self.keys.entry(hash.0).or_default();
@@ -105,21 +111,18 @@ impl Purges {
                 }
             }
         }
-        self.make_room();
     }
 
-    /// Adds all purges of another list; returns whether that changes this one.
-    pub(super) fn merge(&mut self, other: &Purges) -> bool {
-        let before = self.clone();
+    /// Adds all purges of another list.
+    pub(super) fn merge(&mut self, other: &Purges) {
         self.floor = self.floor.max(other.floor);
         for (hash, through) in &other.keys {
-            self.add(TierPurge::Key(KeyHash(*hash)), *through);
+            self.insert(TierPurge::Key(KeyHash(*hash)), *through);
         }
         for (scope, through) in &other.scopes {
-            self.add(TierPurge::Scope(scope.clone()), *through);
+            self.insert(TierPurge::Scope(scope.clone()), *through);
         }
         self.make_room();
-        *self != before
     }
 
     /// Removes what the floor has made superfluous, and moves it where there are too many purges: half of them go at a time,
@@ -210,8 +213,9 @@ impl Purges {
                 KIND_TAG => TierPurge::Scope(Scope::Tag(text.into())),
                 _ => return None,
             };
-            purges.add(purge, through);
+            purges.insert(purge, through);
         }
+        purges.make_room();
         rest.is_empty().then_some(purges)
     }
 }
