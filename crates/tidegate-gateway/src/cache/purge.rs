@@ -55,7 +55,7 @@ impl StoredObject {
     /// Removes the object: the next request fetches it from the origin.
     pub(crate) async fn forget(self) {
         if let Some(tier) = &self.tier {
-            tier.purge(vec![CacheTier::purge_of(&self.key)], clock::unix_millis());
+            tier.invalidate([&self.key], clock::unix_millis());
         }
         // If the disk fails, the contradiction is found again by the next request.
         let _ = blocking::run(move || self.store.remove(&self.key)).await;

@@ -137,6 +137,8 @@ pub(crate) struct CacheKept {
     /// The list of purges has changed: there is something to publish, and something to save.
     changed: Notify,
     unsaved: Notify,
+    /// As `changed`, but it may wait a moment for more.
+    invalidated: Notify,
     /// The tier is not asked, as purges of other servers may be missing.
     paused: AtomicBool,
 }
@@ -293,6 +295,16 @@ impl CacheTier {
         self.kept.list.add(purges, now);
         self.kept.unsaved.notify_one();
         self.kept.changed.notify_one();
+    }
+
+    /// Lets no object of the tier be used that is older than an invalidation of these main keys by a request at `now`, in
+    /// Unix milliseconds, or by the response to one. As [`CacheTier::purge`], but there may be many: they are published
+    /// together, and the oldest are forgotten where there are too many.
+    pub(crate) fn invalidate<'a>(&self, keys: impl IntoIterator<Item = &'a Key>, now: u64) {
+        let invalidated = |key: &Key| TierPurge::Invalidated(KeyHash(key.hash().0));
+        self.kept.list.add(keys.into_iter().map(invalidated).collect(), now);
+        self.kept.unsaved.notify_one();
+        self.kept.invalidated.notify_one();
     }
 
     /// Returns the hash of the key of a request, for [`TierPurge::Key`].

@@ -7,7 +7,6 @@ use tidegate_core::blocking;
 use crate::cache::decide::policy::Refusal;
 use crate::cache::fill::task::FillTask;
 use crate::cache::meta::{Meta, decoded, tags_of};
-use crate::cache::tier::CacheTier;
 
 impl FillTask {
     /// Updates the stored entry from the origin's 304; returns the updated entry, or the old one when that fails.
@@ -32,7 +31,7 @@ impl FillTask {
             Ok(stored) => stored,
             Err(Refusal::CacheRules(reason)) if rfc9111 && !reason.is_about_request() => {
                 if let Some(tier) = &self.tier {
-                    tier.purge(vec![CacheTier::purge_of(&self.main)], now);
+                    tier.invalidate([&self.main], now);
                 }
                 // The origin forbids storing it now. If the disk fails, it stays stale.
                 let _ = blocking::run(move || store.remove(&key)).await;

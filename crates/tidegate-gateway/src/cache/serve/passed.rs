@@ -57,8 +57,7 @@ pub(crate) async fn write_through(
         let mut keys = rfc9111::other_keys(place, &x.response.headers, &main);
         keys.push(main);
         if let Some(tier) = &zone.tier {
-            let purges = keys.iter().map(CacheTier::purge_of).collect();
-            tier.purge(purges, clock::unix_millis());
+            tier.invalidate(&keys, clock::unix_millis());
         }
         let removed = blocking::run(move || {
             for key in &keys {
@@ -108,7 +107,7 @@ pub(crate) async fn pass_head(
         HeadVerdict::Remove => {
             if let Some(tier) = tier {
                 // Purges by key are by main key: they concern all variants.
-                tier.purge(vec![CacheTier::purge_of(main)], now);
+                tier.invalidate([main], now);
             }
             blocking::run(move || store.remove(&key)).await
         }

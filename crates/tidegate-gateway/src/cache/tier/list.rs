@@ -30,6 +30,8 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// The pause after a failure: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long invalidations wait for others before they are published.
+const INVALIDATIONS_APART: Duration = Duration::from_secs(1);
 /// The shortest time between two writings of the file in the background: purges in between are written at once.
 const SAVES_APART: Duration = Duration::from_millis(100);
 /// Attempts in a row against other writers.
@@ -164,8 +166,15 @@ impl CacheTier {
             select! {
                 () = timer::sleep(rest) => {}
                 () = self.kept.changed.notified(), if rest == REFRESH => {}
+                () = self.invalidated(), if rest == REFRESH => {}
             }
         }
+    }
+
+    /// Waits for invalidations, then for those that follow within a moment.
+    async fn invalidated(&self) {
+        self.kept.invalidated.notified().await;
+        timer::sleep(INVALIDATIONS_APART).await;
     }
 
     /// Merges the list with the bucket's.

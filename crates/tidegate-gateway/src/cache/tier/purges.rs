@@ -6,7 +6,9 @@
 //! made it, so the moment is moved by [`SKEW_MILLIS`]: what was requested right behind a purge is not taken from the tier.
 //! A soft purge is one as well: the origin has to be asked.
 //!
-//! The list is bounded. The oldest purge that has no room moves `floor`: no object that is older is used.
+//! The list is bounded. The oldest purge that has no room moves `floor`: no object that is older is used. What the requests of
+//! clients invalidate has an own part, whose oldest entries are dropped without moving the floor: clients must not be able to
+//! make all objects of a tier useless. An object that such an entry was about may be used again, as long as it is fresh.
 //!
 //! ```text
 //! magic 8 | version u16 = 1 | reserved u16 | count u32 | floor u64 | checksum u64 of the rest
@@ -25,17 +27,23 @@ const ENTRY_BYTES: usize = 14;
 const KIND_KEY: u8 = 0;
 const KIND_PREFIX: u8 = 1;
 const KIND_TAG: u8 = 2;
+const KIND_INVALIDATED: u8 = 3;
 
 /// By how much the clocks of servers may differ, in milliseconds.
 pub(super) const SKEW_MILLIS: u64 = 2_000;
 /// Purges by key that are remembered.
 const KEYS_MAX: usize = 8 * 1024;
+/// Keys that clients have invalidated and that are remembered; how many are left when there are more.
+pub(super) const INVALIDATED_MAX: usize = 8 * 1024;
+const INVALIDATED_KEPT: usize = INVALIDATED_MAX / 4 * 3;
 /// Purges by prefix and tag that are remembered, and the bytes of their texts.
 const SCOPES_MAX: usize = 1024;
 const SCOPES_BYTES_MAX: usize = 512 * 1024;
 /// Bytes of the largest list.
 pub(super) const LIST_BYTES_MAX: usize =
-    HEAD_BYTES + KEYS_MAX * (ENTRY_BYTES + 16) + SCOPES_MAX * ENTRY_BYTES + SCOPES_BYTES_MAX;
+    HEAD_BYTES + HASHES_MAX * (ENTRY_BYTES + 16) + SCOPES_MAX * ENTRY_BYTES + SCOPES_BYTES_MAX;
+/// Keys in the largest list.
+const HASHES_MAX: usize = KEYS_MAX + INVALIDATED_MAX;
 
 /// All purges of a cache that its tier has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +51,8 @@ pub(super) struct Purges {
     /// Nothing that was requested up to this moment is used.
     floor: u64,
     keys: HashMap<[u8; 16], u64>,
+    /// By main key, as `keys`.
+    invalidated: HashMap<[u8; 16], u64>,
     /// In the order of [`place`], so that equal lists have equal bytes.
     scopes: Vec<(Scope, u64)>,
 }
@@ -52,6 +62,8 @@ pub(super) struct Purges {
 pub(crate) enum TierPurge {
     /// The object under a main key, with its variants.
     Key(KeyHash),
+    /// The same because of a request of a client, or of a response to it.
+    Invalidated(KeyHash),
     Scope(Scope),
 }
 
@@ -74,7 +86,9 @@ impl Purges {
         let is_newer = |through: u64| object.requested_at > through.saturating_add(SKEW_MILLIS);
         // `floor` 0: there never was a purge without room.
         (self.floor == 0 || is_newer(self.floor))
-            && self.keys.get(&object.main.0).is_none_or(|through| is_newer(*through))
+            && [&self.keys, &self.invalidated].iter().all(|known| {
+                known.get(&object.main.0).is_none_or(|through| is_newer(*through))
+            })
             && self.scopes.iter().filter(|(_, through)| !is_newer(*through)).all(|(scope, _)| {
                 !match scope {
                     Scope::Prefix(prefix) => object.key.starts_with(prefix),
@@ -98,6 +112,10 @@ impl Purges {
                 let known = self.keys.entry(hash.0).or_default();
                 *known = through.max(*known);
             }
+            TierPurge::Invalidated(hash) => {
+                let known = self.invalidated.entry(hash.0).or_default();
+                *known = through.max(*known);
+            }
             TierPurge::Scope(Scope::Prefix(prefix)) if prefix.is_empty() => {
                 self.floor = self.floor.max(through);
             }
@@ -119,6 +137,9 @@ impl Purges {
         for (hash, through) in &other.keys {
             self.insert(TierPurge::Key(KeyHash(*hash)), *through);
         }
+        for (hash, through) in &other.invalidated {
+            self.insert(TierPurge::Invalidated(KeyHash(*hash)), *through);
+        }
         for (scope, through) in &other.scopes {
             self.insert(TierPurge::Scope(scope.clone()), *through);
         }
@@ -133,6 +154,14 @@ impl Purges {
             times.sort_unstable();
             self.floor = self.floor.max(times[times.len() / 2]);
         }
+        if self.invalidated.len() > INVALIDATED_MAX {
+            // The newest are the same on all servers that have the same ones.
+            let place = |(hash, through): (&[u8; 16], &u64)| (*through, *hash);
+            let mut places: Vec<_> = self.invalidated.iter().map(place).collect();
+            let oldest = places.len() - INVALIDATED_KEPT;
+            let oldest = *places.select_nth_unstable(oldest).1;
+            self.invalidated.retain(|hash, through| (*through, *hash) >= oldest);
+        }
         let bytes = |scopes: &[(Scope, u64)]| -> usize {
             scopes.iter().map(|(scope, _)| scope.text().len()).sum()
         };
@@ -146,6 +175,7 @@ impl Purges {
         let floor = self.floor;
         if floor > 0 {
             self.keys.retain(|_, through| *through > floor);
+            self.invalidated.retain(|_, through| *through > floor);
             self.scopes.retain(|(_, through)| *through > floor);
         }
     }
@@ -153,7 +183,7 @@ impl Purges {
     /// Returns the number of purges.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.keys.len() + self.scopes.len() + usize::from(self.floor > 0)
+        self.keys.len() + self.invalidated.len() + self.scopes.len() + usize::from(self.floor > 0)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -165,14 +195,16 @@ impl Purges {
             entries.extend_from_slice(text);
         };
         // In order, so that equal lists have equal bytes.
-        let mut keys: Vec<_> = self.keys.iter().collect();
-        keys.sort_unstable();
-        keys.into_iter().for_each(|(hash, through)| entry(KIND_KEY, *through, hash));
+        for (kind, known) in [(KIND_KEY, &self.keys), (KIND_INVALIDATED, &self.invalidated)] {
+            let mut keys: Vec<_> = known.iter().collect();
+            keys.sort_unstable();
+            keys.into_iter().for_each(|(hash, through)| entry(kind, *through, hash));
+        }
         for (scope, through) in &self.scopes {
             let kind = if matches!(scope, Scope::Tag(_)) { KIND_TAG } else { KIND_PREFIX };
             entry(kind, *through, scope.text());
         }
-        let count = (self.keys.len() + self.scopes.len()) as u32;
+        let count = (self.keys.len() + self.invalidated.len() + self.scopes.len()) as u32;
         let mut out = Vec::with_capacity(HEAD_BYTES + entries.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -209,6 +241,7 @@ impl Purges {
             rest = behind;
             let purge = match entry[0] {
                 KIND_KEY => TierPurge::Key(KeyHash(text.try_into().ok()?)),
+                KIND_INVALIDATED => TierPurge::Invalidated(KeyHash(text.try_into().ok()?)),
                 KIND_PREFIX => TierPurge::Scope(Scope::Prefix(text.into())),
                 KIND_TAG => TierPurge::Scope(Scope::Tag(text.into())),
                 _ => return None,

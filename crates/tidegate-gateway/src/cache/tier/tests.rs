@@ -12,7 +12,7 @@ use tidegate_rt::clock;
 use super::breaker::{Breaker, FAILURES_MAX};
 use super::memory::{ABSENT_FOR_MILLIS, Absent, Uses};
 use super::object::{BLOCK_BYTES, Beginning, Damaged, FIXED_BYTES, ObjectHead};
-use super::purges::{Purgeable, Purges, SKEW_MILLIS, TierPurge};
+use super::purges::{INVALIDATED_MAX, Purgeable, Purges, SKEW_MILLIS, TierPurge};
 use super::race::{Winner, race};
 
 const BODY_MAX: u64 = 1 << 20;
@@ -166,7 +166,9 @@ fn purges() -> impl Strategy<Value = Purges> {
         .prop_map(|text| TierPurge::Scope(Scope::Prefix(text.as_bytes().into())));
     let tag = prop::sample::select(vec!["t", "u"])
         .prop_map(|text| TierPurge::Scope(Scope::Tag(text.as_bytes().into())));
-    let one = (prop_oneof![key, prefix, tag], 1_u64..8_000);
+    let invalidated = prop::sample::select(vec!["a", "b"])
+        .prop_map(|key| TierPurge::Invalidated(*Key::new(key.as_bytes()).hash()));
+    let one = (prop_oneof![key, prefix, tag, invalidated], 1_u64..8_000);
     prop::collection::vec(one, 0..6).prop_map(|list| {
         let mut purges = Purges::default();
         list.into_iter().for_each(|(purge, through)| purges.add(purge, through));
@@ -182,6 +184,8 @@ fn a_purge_concerns_what_is_older() {
     let table = [
         (TierPurge::Key(hash), true),
         (TierPurge::Key(other), false),
+        (TierPurge::Invalidated(hash), true),
+        (TierPurge::Invalidated(other), false),
         (scope(Scope::Prefix(b"/".as_slice().into())), true),
         (scope(Scope::Prefix(b"/b".as_slice().into())), false),
         (scope(Scope::Prefix(Box::default())), true),
@@ -224,6 +228,34 @@ fn purges_without_room_concern_everything_that_is_older() {
     // Not purged itself, but it cannot be distinguished from what was.
     assert!(!at(100_000));
     assert!(at(120_000 + SKEW_MILLIS));
+}
+
+#[test]
+fn invalidations_without_room_concern_nothing_else() {
+    let hash = |number: u64| {
+        let mut hash = [0; 16];
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        KeyHash(hash)
+    };
+    let mut lists = [Purges::default(), Purges::default()];
+    for number in 0..20_000_u64 {
+        let list = &mut lists[number as usize % 2];
+        list.add(TierPurge::Invalidated(hash(number)), 100_000 + number);
+    }
+    let [mut one, two] = lists;
+    let mut other = two.clone();
+    other.merge(&one);
+    one.merge(&two);
+    assert_eq!(one, other);
+    assert!(one.len() <= INVALIDATED_MAX, "{}", one.len());
+    assert_eq!(Purges::decode(&one.encode()), Some(one.clone()));
+    let allows =
+        |main| one.allow(&Purgeable { main: &main, key: b"k", tags: b"", requested_at: 1 });
+    // The newest are known, the oldest are not.
+    assert!(!allows(hash(19_999)));
+    assert!(!allows(hash(19_998)));
+    assert!(allows(hash(0)));
+    assert!(allows(hash(u64::MAX)));
 }
 
 #[test]
