@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_cache::Store;
 use tidegate_core::{Level, blocking};
 use tidegate_os::os_error;
 use tidegate_rt::sync::select;
@@ -46,6 +45,10 @@ pub(super) struct PurgeList {
     purges: Mutex<Purges>,
     /// The bucket's list was read.
     known: AtomicBool,
+    /// The file was read. It is not written before.
+    is_read: AtomicBool,
+    /// It was damaged, which is not logged yet.
+    is_damaged: AtomicBool,
     /// Changes that are to be saved, counted.
     changes: AtomicU64,
     /// How many of them the file has. Held while it is written: the last writer has the newest list.
@@ -64,9 +67,37 @@ impl PurgeList {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Writes the list into a file, unless the file has it; blocks. Several that wait for each other write once.
-    fn save(&self, path: &Path) -> io::Result<()> {
+    /// Returns whether the purges in the file are known.
+    fn is_read(&self) -> bool {
+        self.is_read.load(Ordering::Acquire)
+    }
+
+    /// Adds the list in a file. A file that is damaged may have had any purge: this server uses nothing that is older than
+    /// `now`, in Unix milliseconds. The other servers have what was published.
+    fn read(&self, path: &Path, now: u64) -> io::Result<()> {
+        let text = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            read => read?,
+        };
+        match Purges::decode(&text) {
+            Some(found) => self.merge(&found),
+            None => {
+                self.purges().add_own_floor(now);
+                self.changes.fetch_add(1, Ordering::Release);
+                self.is_damaged.store(true, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the list into a file, unless the file has it; blocks. What the file has is read first, once. Several that wait
+    /// for each other write once.
+    pub(super) fn save(&self, path: &Path, now: u64) -> io::Result<()> {
         let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_read() {
+            self.read(path, now)?;
+            self.is_read.store(true, Ordering::Release);
+        }
         // In front of the list: what is added behind this may be written twice, never not at all.
         let changes = self.changes.load(Ordering::Acquire);
         if *saved < changes {
@@ -93,15 +124,18 @@ impl PurgeList {
 }
 
 impl CacheTier {
-    /// Writes the list into the cache's directory; returns whether the directory has it. A failure is logged.
+    /// Writes the list into the cache's directory, and reads first what is there; returns whether the directory has it. A failure is logged.
     pub(crate) async fn save(&self) -> bool {
         let Some(store) = self.store.get() else { return false };
         let (path, kept) = (store.options().path.join(FILE), self.kept.clone());
-        let saved = blocking::run(move || kept.list.save(&path)).await;
+        let saved = blocking::run(move || kept.list.save(&path, clock::unix_millis())).await;
+        if self.kept.list.is_damaged.swap(false, Ordering::AcqRel) {
+            self.log_distrust("the file of its purges is damaged");
+        }
         if let Err(error) = &saved {
             let (name, error) = (&self.cache, os_error(error));
             let text =
-                format_args!("cache \"{name}\": purges of its tier were not saved ({error})");
+                format_args!("cache \"{name}\": purges of its tier were not read or saved ({error})");
             self.log(Level::Error, text);
         }
         saved.is_ok()
@@ -118,28 +152,14 @@ impl CacheTier {
         }
     }
 
-    /// Reads the list in the cache's directory. One that cannot be read counts as one that purges everything.
-    async fn load(self: &Arc<Self>, store: &Store) {
-        let path = store.options().path.join(FILE);
-        let read = blocking::run(move || match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => read.map(Some),
-        });
-        let found = match read.await {
-            Ok(None) => return,
-            Ok(Some(text)) => Purges::decode(&text),
-            Err(_) => None,
-        };
-        match found {
-            Some(found) => self.kept.list.merge(&found),
-            None => self.purge_all("the file of its purges is damaged"),
-        }
-    }
-
     /// Lets nothing be used that is in the tier now.
     fn purge_all(&self, reason: &str) {
         let everything = tidegate_cache::Scope::Prefix(Box::default());
         self.kept.list.add(vec![TierPurge::Scope(everything)], clock::unix_millis());
+        self.log_distrust(reason);
+    }
+
+    fn log_distrust(&self, reason: &str) {
         let name = &self.cache;
         self.log(
             Level::Error,
@@ -188,12 +208,12 @@ impl CacheTier {
                 let text = response.body.collect(LIST_BYTES_MAX).await;
                 let (text, _) = text.map_err(|_| Failure::Broken)?;
                 match Purges::decode(&text) {
-                    Some(decoded) => theirs = decoded,
+                    Some(decoded) => theirs = decoded.shared(),
                     None => self.purge_all("the list of purges in the bucket is damaged"),
                 }
             }
             list.merge(&theirs);
-            let own = list.purges().clone();
+            let own = list.purges().shared();
             list.known.store(true, Ordering::Release);
             self.tier.kept.figures.lists.add(1);
             if own == theirs {
@@ -224,9 +244,16 @@ impl BackgroundTask for ListTask {
         Box::pin(async move {
             let own = &self.0;
             // A plan's caches are opened before its tasks begin.
-            let Some(store) = own.store.get() else { return };
-            if !own.kept.list.is_known() {
-                own.load(store).await;
+            if own.store.get().is_none() {
+                return;
+            }
+            // Neither is the bucket's list read nor the tier asked without what is in the file.
+            let mut pause = PAUSE_MIN;
+            while !own.kept.list.is_read() {
+                if !own.save().await {
+                    timer::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
             }
             select! {
                 () = own.keep_saved() => {}
@@ -241,6 +268,8 @@ fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
     let near = near(path);
     let mut file = std::fs::File::create(&near)?;
     file.write_all(text)?;
+    // On the disk before it has the name: a crash of the machine must not leave a part of it.
+    file.sync_all()?;
     drop(file);
     std::fs::rename(&near, path)
 }

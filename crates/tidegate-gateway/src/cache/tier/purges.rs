@@ -28,6 +28,7 @@ const KIND_KEY: u8 = 0;
 const KIND_PREFIX: u8 = 1;
 const KIND_TAG: u8 = 2;
 const KIND_INVALIDATED: u8 = 3;
+const KIND_OWN_FLOOR: u8 = 4;
 
 /// By how much the clocks of servers may differ, in milliseconds.
 pub(super) const SKEW_MILLIS: u64 = 2_000;
@@ -41,7 +42,11 @@ const SCOPES_MAX: usize = 1024;
 const SCOPES_BYTES_MAX: usize = 512 * 1024;
 /// Bytes of the largest list.
 pub(super) const LIST_BYTES_MAX: usize =
-    HEAD_BYTES + HASHES_MAX * (ENTRY_BYTES + 16) + SCOPES_MAX * ENTRY_BYTES + SCOPES_BYTES_MAX;
+    HEAD_BYTES
+    + HASHES_MAX * (ENTRY_BYTES + 16)
+    + SCOPES_MAX * ENTRY_BYTES
+    + SCOPES_BYTES_MAX
+    + ENTRY_BYTES;
 /// Keys in the largest list.
 const HASHES_MAX: usize = KEYS_MAX + INVALIDATED_MAX;
 
@@ -50,6 +55,8 @@ const HASHES_MAX: usize = KEYS_MAX + INVALIDATED_MAX;
 pub(super) struct Purges {
     /// Nothing that was requested up to this moment is used.
     floor: u64,
+    /// As `floor`, for this server alone, which may have lost purges: only in its file, not in the bucket.
+    own_floor: u64,
     keys: HashMap<[u8; 16], u64>,
     /// By main key, as `keys`.
     invalidated: HashMap<[u8; 16], u64>,
@@ -85,7 +92,8 @@ impl Purges {
     pub(super) fn allow(&self, object: &Purgeable<'_>) -> bool {
         let is_newer = |through: u64| object.requested_at > through.saturating_add(SKEW_MILLIS);
         // `floor` 0: there never was a purge without room.
-        (self.floor == 0 || is_newer(self.floor))
+        let floor = self.floor.max(self.own_floor);
+        (floor == 0 || is_newer(floor))
             && [&self.keys, &self.invalidated].iter().all(|known| {
                 known.get(&object.main.0).is_none_or(|through| is_newer(*through))
             })
@@ -97,6 +105,16 @@ impl Purges {
                     }
                 }
             })
+    }
+
+    /// Lets this server use nothing that was requested up to `through`, in Unix milliseconds.
+    pub(super) fn add_own_floor(&mut self, through: u64) {
+        self.own_floor = self.own_floor.max(through);
+    }
+
+    /// Returns the part that concerns all servers.
+    pub(super) fn shared(&self) -> Purges {
+        Purges { own_floor: 0, ..self.clone() }
     }
 
     /// Adds a purge of everything that was requested up to `through`, in Unix milliseconds.
@@ -134,6 +152,7 @@ impl Purges {
     /// Adds all purges of another list.
     pub(super) fn merge(&mut self, other: &Purges) {
         self.floor = self.floor.max(other.floor);
+        self.own_floor = self.own_floor.max(other.own_floor);
         for (hash, through) in &other.keys {
             self.insert(TierPurge::Key(KeyHash(*hash)), *through);
         }
@@ -204,7 +223,12 @@ impl Purges {
             let kind = if matches!(scope, Scope::Tag(_)) { KIND_TAG } else { KIND_PREFIX };
             entry(kind, *through, scope.text());
         }
-        let count = (self.keys.len() + self.invalidated.len() + self.scopes.len()) as u32;
+        let has_own = self.own_floor > 0;
+        if has_own {
+            entry(KIND_OWN_FLOOR, self.own_floor, b"");
+        }
+        let count = self.keys.len() + self.invalidated.len() + self.scopes.len();
+        let count = (count + usize::from(has_own)) as u32;
         let mut out = Vec::with_capacity(HEAD_BYTES + entries.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -244,6 +268,10 @@ impl Purges {
                 KIND_INVALIDATED => TierPurge::Invalidated(KeyHash(text.try_into().ok()?)),
                 KIND_PREFIX => TierPurge::Scope(Scope::Prefix(text.into())),
                 KIND_TAG => TierPurge::Scope(Scope::Tag(text.into())),
+                KIND_OWN_FLOOR if text.is_empty() => {
+                    purges.add_own_floor(through);
+                    continue;
+                }
                 _ => return None,
             };
             purges.insert(purge, through);

@@ -10,6 +10,7 @@ use tidegate_cache::{Key, KeyHash, Scope, Times};
 use tidegate_rt::clock;
 
 use super::breaker::{Breaker, FAILURES_MAX};
+use super::list::PurgeList;
 use super::memory::{ABSENT_FOR_MILLIS, Absent, Uses};
 use super::object::{BLOCK_BYTES, Beginning, Damaged, FIXED_BYTES, ObjectHead};
 use super::purges::{INVALIDATED_MAX, Purgeable, Purges, SKEW_MILLIS, TierPurge};
@@ -256,6 +257,52 @@ fn invalidations_without_room_concern_nothing_else() {
     assert!(!allows(hash(19_998)));
     assert!(allows(hash(0)));
     assert!(allows(hash(u64::MAX)));
+}
+
+#[test]
+fn the_file_of_a_list_is_read_before_it_is_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("list");
+    let at = |number: u64| TierPurge::Scope(Scope::Tag(number.to_string().as_bytes().into()));
+    let in_file = || Purges::decode(&std::fs::read(&path).expect("a file")).expect("a list");
+    let first = PurgeList::default();
+    first.save(&path, 1).expect("a save");
+    assert!(!path.exists(), "there is nothing to save");
+    first.add(vec![at(1)], 10);
+    first.save(&path, 1).expect("a save");
+    // A purge that comes before the list was read does not replace it.
+    let second = PurgeList::default();
+    second.add(vec![at(2)], 20);
+    second.save(&path, 1).expect("a save");
+    assert_eq!(in_file().len(), 2);
+    // What another one has saved meanwhile is not written again.
+    std::fs::remove_file(&path).expect("removed");
+    second.save(&path, 1).expect("a save");
+    assert!(!path.exists());
+    // A file that cannot be read is neither replaced nor taken for a damaged one.
+    std::fs::create_dir(&path).expect("a directory");
+    let third = PurgeList::default();
+    third.add(vec![at(3)], 30);
+    assert!(third.save(&path, 1).is_err());
+    std::fs::remove_dir(&path).expect("removed");
+    third.save(&path, 1).expect("a save");
+    assert_eq!(in_file().len(), 1);
+}
+
+#[test]
+fn a_damaged_file_concerns_its_own_server() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("list");
+    std::fs::write(&path, b"something else").expect("a file");
+    PurgeList::default().save(&path, 10_000).expect("a save");
+    let restarted = PurgeList::default();
+    restarted.save(&path, 30_000).expect("a save");
+    let in_file = Purges::decode(&std::fs::read(&path).expect("a file")).expect("a list");
+    assert_eq!(in_file.shared(), Purges::default());
+    let hash = *Key::new(&b"/a"[..]).hash();
+    let at = |requested_at| Purgeable { main: &hash, key: b"/a", tags: b"", requested_at };
+    assert!(!restarted.allows(&at(10_000)));
+    assert!(restarted.allows(&at(10_001 + SKEW_MILLIS)));
 }
 
 #[test]
