@@ -288,6 +288,12 @@ impl CacheTier {
         self.kept.uses.done(key.hash());
     }
 
+    /// Lets the tier not be asked before the bucket's list of purges was read again: this server may have missed some.
+    pub(crate) fn missed_purges(&self) {
+        self.kept.list.doubt();
+        self.kept.changed.notify_one();
+    }
+
     /// Lets no object of the tier be used that is older than these purges, which are carried out at `now`, in Unix
     /// milliseconds. It takes effect at once; it is saved and published in the background. Never waits, so that what is
     /// removed here with it is removed in any case; [`CacheTier::save`] waits until it is in the cache's directory.

@@ -163,7 +163,10 @@ impl FollowTask {
         }
         if let Some(tier) = &self.tier {
             // What this server may have missed is in the bucket's list: its tier needs no purge of everything, which would be
-            // one for all servers.
+            // one for all servers. The list has to be a newer one than this.
+            if everything {
+                tier.missed_purges();
+            }
             let purges = step.rules.iter().map(tier_purge).collect();
             tier.purge(purges, clock::unix_millis());
         }

@@ -43,8 +43,10 @@ const OBJECT: &str = "purges";
 #[derive(Default)]
 pub(super) struct PurgeList {
     purges: Mutex<Purges>,
-    /// The bucket's list was read.
-    known: AtomicBool,
+    /// How often this server may have missed purges, so that the bucket's list has to be read again.
+    doubts: AtomicU64,
+    /// One more than the doubts at the beginning of the last reading of the bucket's list; 0: it was not read.
+    known: AtomicU64,
     /// The file was read. It is not written before.
     is_read: AtomicBool,
     /// It was damaged, which is not logged yet.
@@ -114,7 +116,22 @@ impl PurgeList {
 
     /// Returns whether the purges of others are known.
     pub(super) fn is_known(&self) -> bool {
-        self.known.load(Ordering::Acquire)
+        self.known.load(Ordering::Acquire) == self.doubts().saturating_add(1)
+    }
+
+    /// Forgets that the purges of others are known; a reading of the bucket's list that is in progress does not count.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::Acquire)
+    }
+
+    /// Adds the bucket's list, whose reading began when there were so many doubts.
+    pub(super) fn learn(&self, theirs: &Purges, doubts: u64) {
+        self.merge(theirs);
+        self.known.fetch_max(doubts.saturating_add(1), Ordering::AcqRel);
     }
 
     /// Adds another list.
@@ -134,8 +151,9 @@ impl CacheTier {
         }
         if let Err(error) = &saved {
             let (name, error) = (&self.cache, os_error(error));
-            let text =
-                format_args!("cache \"{name}\": purges of its tier were not read or saved ({error})");
+            let text = format_args!(
+                "cache \"{name}\": purges of its tier were not read or saved ({error})"
+            );
             self.log(Level::Error, text);
         }
         saved.is_ok()
@@ -202,6 +220,7 @@ impl CacheTier {
         let (client, list) = (&self.tier.kept.client, &self.kept.list);
         let name = format!("{}/{OBJECT}", self.cache);
         for _ in 0..WRITES_MAX {
+            let doubts = list.doubts();
             let (mut etag, mut theirs) = (None, Purges::default());
             if let Some(mut response) = client.get(&name, None).await? {
                 etag = etag_of(&mut response);
@@ -212,9 +231,8 @@ impl CacheTier {
                     None => self.purge_all("the list of purges in the bucket is damaged"),
                 }
             }
-            list.merge(&theirs);
+            list.learn(&theirs, doubts);
             let own = list.purges().shared();
-            list.known.store(true, Ordering::Release);
             self.tier.kept.figures.lists.add(1);
             if own == theirs {
                 return Ok(());

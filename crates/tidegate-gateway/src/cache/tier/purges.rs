@@ -41,8 +41,7 @@ const INVALIDATED_KEPT: usize = INVALIDATED_MAX / 4 * 3;
 const SCOPES_MAX: usize = 1024;
 const SCOPES_BYTES_MAX: usize = 512 * 1024;
 /// Bytes of the largest list.
-pub(super) const LIST_BYTES_MAX: usize =
-    HEAD_BYTES
+pub(super) const LIST_BYTES_MAX: usize = HEAD_BYTES
     + HASHES_MAX * (ENTRY_BYTES + 16)
     + SCOPES_MAX * ENTRY_BYTES
     + SCOPES_BYTES_MAX
@@ -94,9 +93,9 @@ impl Purges {
         // `floor` 0: there never was a purge without room.
         let floor = self.floor.max(self.own_floor);
         (floor == 0 || is_newer(floor))
-            && [&self.keys, &self.invalidated].iter().all(|known| {
-                known.get(&object.main.0).is_none_or(|through| is_newer(*through))
-            })
+            && [&self.keys, &self.invalidated]
+                .iter()
+                .all(|known| known.get(&object.main.0).is_none_or(|through| is_newer(*through)))
             && self.scopes.iter().filter(|(_, through)| !is_newer(*through)).all(|(scope, _)| {
                 !match scope {
                     Scope::Prefix(prefix) => object.key.starts_with(prefix),

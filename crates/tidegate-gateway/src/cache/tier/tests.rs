@@ -290,6 +290,21 @@ fn the_file_of_a_list_is_read_before_it_is_written() {
 }
 
 #[test]
+fn a_list_is_unknown_from_each_doubt_to_the_next_reading() {
+    let (list, theirs) = (PurgeList::default(), Purges::default());
+    assert!(!list.is_known());
+    list.learn(&theirs, 0);
+    assert!(list.is_known());
+    list.doubt();
+    assert!(!list.is_known());
+    // A reading that began before.
+    list.learn(&theirs, 0);
+    assert!(!list.is_known());
+    list.learn(&theirs, 1);
+    assert!(list.is_known());
+}
+
+#[test]
 fn a_damaged_file_concerns_its_own_server() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("list");
