@@ -1,5 +1,6 @@
 //! The directive `*_cache_tier`, and the tiers of a plan.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tidegate_plan::PlanBuilder;
 use tidegate_store::s3::{Credentials, PROFILE_DEFAULT};
 use tidegate_tls::{Protocols, TlsTarget};
 use tidegate_upstream::care::BackgroundTasks;
+use tidegate_upstream::resolve::Resolver;
 
 use super::client::{Client, Endpoint};
 use super::list::ListTask;
@@ -286,13 +288,18 @@ impl TierConf {
         let http = plan.http_block();
         let resolver = http.map(|http| outbound::resolver(http, plan)).transpose()?.flatten();
         let identity = format!(
-            "{identity} {}",
-            credentials.as_ref().map_or_else(String::new, Credentials::identity)
+            "{identity} {} {}",
+            credentials.as_ref().map_or_else(String::new, Credentials::identity),
+            resolver.as_ref().map_or_else(String::new, resolver_identity)
         );
         let TierConf { name, region, settings, .. } = self;
         let timeout = settings.timeout;
-        let key =
-            format!("{prefix}cache_tier {name} {shown}{base} {region} {timeout:?} {identity}");
+        let scheme = if url.tls { "https" } else { "http" };
+        // The authority has the bucket where the path does not.
+        let key = format!(
+            "{prefix}cache_tier {name} {scheme}://{}{base} {region} {timeout:?} {identity}",
+            url.authority
+        );
         let endpoint = Endpoint {
             tls,
             host: url.host,
@@ -314,6 +321,14 @@ impl TierConf {
             log: plan.main.error_log.clone(),
         }))
     }
+}
+
+/// Returns what tells resolvers apart. The order of addresses is not part of it: that of a name server's own name may change.
+fn resolver_identity(resolver: &Resolver) -> String {
+    let Resolver { servers, valid, ipv4, ipv6, timeout, zone, .. } = resolver;
+    let servers: BTreeSet<_> = servers.iter().collect();
+    let zone = zone.as_ref().map(|zone| &zone.name);
+    format!("{servers:?} {valid:?} {ipv4} {ipv6} {timeout:?} {zone:?}")
 }
 
 fn file(args: &Args<'_>, index: usize, value: &str) -> Word {
