@@ -6,6 +6,7 @@ mod decision;
 mod identity;
 mod lookup;
 mod meta;
+mod part_reader;
 mod policy;
 mod purge;
 mod ranges;

@@ -31,19 +31,30 @@ impl PartReader {
         now: u64,
     ) -> Option<PartReader> {
         let (entry, fill) = open(store, key, now).await;
-        let source = match entry {
-            Some(entry) if entry.body_bytes() != length => return None,
-            Some(entry) if !is_sound(&entry, 0, length, now).await => return None,
-            Some(entry) => match (entry.body_in_memory(), entry.file()) {
-                (Some(bytes), _) => ReaderSource::Memory(bytes),
-                (None, Some(handle)) => {
-                    ReaderSource::File { handle: handle.clone(), offset: entry.body_start() }
-                }
-                (None, None) => return None,
-            },
-            None => ReaderSource::Filling(fill?.reader(0)),
+        match entry {
+            Some(entry) if entry.body_bytes() != length => None,
+            Some(entry) => PartReader::of_entry(&entry, now).await,
+            None => {
+                Some(PartReader { source: ReaderSource::Filling(fill?.reader(0)), left: length })
+            }
+        }
+    }
+
+    /// Reads the body of this entry, even if its key has another one or none meanwhile; `None` where it does not match its
+    /// checksums. `now` is in Unix milliseconds.
+    pub(crate) async fn of_entry(entry: &OpenEntry, now: u64) -> Option<PartReader> {
+        let left = entry.body_bytes();
+        if !is_sound(entry, 0, left, now).await {
+            return None;
+        }
+        let source = match (entry.body_in_memory(), entry.file()) {
+            (Some(bytes), _) => ReaderSource::Memory(bytes),
+            (None, Some(handle)) => {
+                ReaderSource::File { handle: handle.clone(), offset: entry.body_start() }
+            }
+            (None, None) => return None,
         };
-        Some(PartReader { source, left: length })
+        Some(PartReader { source, left })
     }
 
     /// Returns the next bytes; `None` at the end and after any failure.

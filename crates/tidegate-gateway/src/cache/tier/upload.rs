@@ -198,7 +198,8 @@ impl Job {
         }
         let variant = meta.variant.clone();
         let metadata = entry.metadata().clone();
-        let mut reader = PartReader::open(store, &self.key, length, now).await?;
+        // Of this entry: by now its key may have another one.
+        let mut reader = PartReader::of_entry(&entry, now).await?;
         let mut body = BytesMut::new();
         while let Some(bytes) = reader.next().await {
             body.extend_from_slice(&bytes);
