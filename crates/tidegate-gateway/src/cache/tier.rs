@@ -116,6 +116,10 @@ struct BreakerState {
     breaker: Breaker,
     lines: Lines,
     reason: Option<Arc<str>>,
+    /// For uploads that the store refuses to keys that may only read: reads go on meanwhile.
+    uploads: Breaker,
+    /// Why the last upload was refused.
+    refusal: Option<Arc<str>>,
 }
 
 /// A cache of one plan with its tier.
@@ -165,6 +169,40 @@ impl Tier {
         self.kept.breaker().breaker.allows(clock::now())
     }
 
+    /// Returns whether uploads may be tried.
+    fn may_upload(&self) -> bool {
+        let (state, now) = (self.kept.breaker(), clock::now());
+        state.breaker.allows(now) && state.uploads.allows(now)
+    }
+
+    /// Notes that the store has replied to an upload.
+    fn note_upload(&self) {
+        self.note_success();
+        let mut state = self.kept.breaker();
+        state.uploads.succeeded();
+        state.refusal = None;
+    }
+
+    /// Notes that the store has denied an upload. It says nothing about reads.
+    fn note_denied(&self, failure: &Failure) {
+        self.kept.figures.failures.add(1);
+        let (reason, now): (Arc<str>, _) = (failure.to_string().into(), clock::now());
+        let mut state = self.kept.breaker();
+        let pause = state.uploads.failed(now);
+        state.refusal = Some(reason.clone());
+        let (name, endpoint) = (&self.name, &self.endpoint);
+        if state.lines.allow(&reason, now) {
+            let text =
+                format_args!("cache tier \"{name}\" at {endpoint} denied an upload: {reason}");
+            self.log.say(Level::Error, text);
+        }
+        if let Some(pause) = pause {
+            let seconds = pause.as_secs();
+            let text = format_args!("nothing is uploaded to cache tier \"{name}\" for {seconds} s");
+            self.log.say(Level::Warn, text);
+        }
+    }
+
     /// Notes that the store has replied.
     fn note_success(&self) {
         let mut state = self.kept.breaker();
@@ -211,7 +249,8 @@ impl Tier {
     pub(crate) fn show(&self) -> Value {
         let (allowed, reason) = {
             let state = self.kept.breaker();
-            (state.breaker.allows(clock::now()), state.reason.clone())
+            let reason = state.reason.as_ref().or(state.refusal.as_ref());
+            (state.breaker.allows(clock::now()), reason.cloned())
         };
         let mut shown = json!({
             "url": self.url,
@@ -268,7 +307,10 @@ impl CacheTier {
     }
 
     fn upload_if_used(self: &Arc<Self>, main: &Key, key: &Key) {
-        if self.kept.uses.reaches(key.hash(), self.tier.settings.uses_min) {
+        let (uses, min) = (&self.kept.uses, self.tier.settings.uses_min);
+        // While nothing is uploaded, keys stay due: a use behind the pause uploads them.
+        let is_due = uses.is_due(key.hash(), min) && self.tier.may_upload();
+        if is_due && uses.reaches(key.hash(), min) {
             self.tier.kept.queue.push(self.clone(), main, key, &self.tier.kept.figures);
         }
     }

@@ -81,15 +81,19 @@ impl Uses {
         let _ = place.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Returns whether [`Uses::reaches`] would return true.
+    pub(super) fn is_due(&self, hash: &KeyHash, min: u32) -> bool {
+        let (place, mark) = self.0.of(hash);
+        is_due(place.load(Ordering::Relaxed), mark, min)
+    }
+
     /// Returns true once: when there have been `min` uses.
     pub(super) fn reaches(&self, hash: &KeyHash, min: u32) -> bool {
         let (place, mark) = self.0.of(hash);
         let old = place.load(Ordering::Relaxed);
-        let uses = old & VALUE_MASK;
-        let is_due = old & !VALUE_MASK == mark && uses != DONE && uses >= u64::from(min);
         let exchange =
             || place.compare_exchange(old, mark | DONE, Ordering::Relaxed, Ordering::Relaxed);
-        is_due && exchange().is_ok()
+        is_due(old, mark, min) && exchange().is_ok()
     }
 
     /// Lets a key count from the beginning: it has a new object, which has been used once.
@@ -103,4 +107,10 @@ impl Uses {
         let (place, mark) = self.0.of(hash);
         place.store(mark | DONE, Ordering::Relaxed);
     }
+}
+
+/// Returns whether a place has `min` uses of the key with this mark, which needs an upload.
+fn is_due(place: u64, mark: u64, min: u32) -> bool {
+    let uses = place & VALUE_MASK;
+    place & !VALUE_MASK == mark && uses != DONE && uses >= u64::from(min)
 }

@@ -2,19 +2,23 @@
 
 use std::cell::Cell;
 use std::future::{pending, ready};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tidegate_cache::{Key, KeyHash, Scope, Times};
+use tidegate_core::error_log::ErrorLog;
 use tidegate_rt::clock;
 
 use super::breaker::{Breaker, FAILURES_MAX};
+use super::client::{Client, Endpoint, Failure};
 use super::list::PurgeList;
 use super::memory::{ABSENT_FOR_MILLIS, Absent, Uses};
 use super::object::{BLOCK_BYTES, Beginning, Damaged, FIXED_BYTES, ObjectHead};
 use super::purges::{INVALIDATED_MAX, Purgeable, Purges, SKEW_MILLIS, TierPurge};
 use super::race::{Winner, race};
+use super::{CacheTier, Kept, Tier, TierSettings};
 
 const BODY_MAX: u64 = 1 << 20;
 
@@ -391,6 +395,64 @@ fn uses_reach_their_number_once() {
     uses.restart(key.hash());
     uses.done(key.hash());
     assert_eq!(count(1, 2), [false, false]);
+}
+
+/// A cache with a tier whose store is never asked.
+fn cache_tier() -> Arc<CacheTier> {
+    let endpoint = Endpoint {
+        tls: None,
+        host: "127.0.0.1".into(),
+        port: 1,
+        authority: "127.0.0.1:1".into(),
+        base: "/b/".into(),
+        region: "r".into(),
+        credentials: None,
+        resolver: None,
+    };
+    let settings = TierSettings {
+        uses_min: 2,
+        object_max: BODY_MAX,
+        uploads_max: 1,
+        hedge: Duration::ZERO,
+        timeout: Duration::from_secs(1),
+    };
+    let tier = Tier {
+        name: "t".into(),
+        url: "s3://b".into(),
+        endpoint: "http://127.0.0.1:1".into(),
+        settings,
+        kept: Arc::new(Kept::new(Client::new(endpoint, settings.timeout))),
+        log: ErrorLog::new(Vec::new()),
+    };
+    let (store, kept) = (Arc::default(), Arc::default());
+    Arc::new(CacheTier { tier: Arc::new(tier), cache: "z".into(), store, kept })
+}
+
+#[test]
+fn a_tier_that_is_left_alone_queues_no_uploads() {
+    let (cache, key) = (cache_tier(), Key::new(&b"key"[..]));
+    (0..FAILURES_MAX).for_each(|_| cache.tier.note_failure("reading", &Failure::Late));
+    (0..10).for_each(|_| cache.used(&key, &key));
+    assert_eq!(cache.tier.queued(), 0);
+    // The pause is over: the next use uploads it, once.
+    cache.tier.note_success();
+    (0..10).for_each(|_| cache.used(&key, &key));
+    assert_eq!(cache.tier.queued(), 1);
+}
+
+#[test]
+fn keys_that_may_only_read_stop_uploads_alone() {
+    let (cache, key) = (cache_tier(), Key::new(&b"key"[..]));
+    let denied = Failure::Status(403, Some("AccessDenied".into()));
+    (0..FAILURES_MAX).for_each(|_| cache.tier.note_denied(&denied));
+    assert!(cache.tier.is_asked() && !cache.tier.may_upload());
+    assert!(cache.tier.show()["reason"].as_str().is_some_and(|reason| reason.contains("403")));
+    // Neither does a read that succeeds let them begin again.
+    cache.tier.note_success();
+    (0..10).for_each(|_| cache.used(&key, &key));
+    assert!(!cache.tier.may_upload() && cache.tier.queued() == 0);
+    cache.tier.note_upload();
+    assert!(cache.tier.may_upload());
 }
 
 /// What wins, and whether the origin was asked.

@@ -115,7 +115,7 @@ struct Prepared {
 
 impl Tier {
     async fn upload(&self, job: Job) {
-        if !self.is_allowed() {
+        if !self.may_upload() {
             self.kept.figures.not_uploaded.add(1);
             return job.cache.kept.uses.restart(job.key.hash());
         }
@@ -126,18 +126,21 @@ impl Tier {
         let figures = &self.kept.figures;
         match self.write(&job, prepared).await {
             Ok(true) => {
-                self.note_success();
+                self.note_upload();
                 figures.uploaded.add(1);
                 figures.upload_bytes.add(length);
                 job.cache.kept.absent.forget(job.key.hash());
             }
             Ok(false) => {
-                self.note_success();
+                self.note_upload();
                 figures.present.add(1);
             }
             Err(failure) => {
                 figures.not_uploaded.add(1);
-                self.note_failure("writing an object", &failure);
+                match failure {
+                    Failure::Status(403, _) => self.note_denied(&failure),
+                    _ => self.note_failure("writing an object", &failure),
+                }
                 job.cache.kept.uses.restart(job.key.hash());
             }
         }
