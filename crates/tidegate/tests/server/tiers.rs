@@ -30,6 +30,8 @@ const CACHE: &str = r#"
             proxy_cache_purge $purge;
             proxy_cache_purge_tag $http_x_tag;
             add_header X-C "[$upstream_cache_status]";
+            location /off { proxy_pass http://127.0.0.1:{second}/large; proxy_next_upstream off; }
+            location /once { proxy_pass http://127.0.0.1:{second}/large; proxy_next_upstream_tries 1; }
         }
         location /api { api; }
         location = /metrics { metrics tidegate; }
@@ -38,6 +40,7 @@ const CACHE: &str = r#"
         listen 127.0.0.1:{second};
         location / { add_header Cache-Tag "t$uri"; return 200 $request_id; }
         location /large { alias {dir}/large; }
+        location /plain { etag off; add_header Last-Modified ""; alias {dir}/large; }
         location /vary { add_header Vary Accept-Language; return 200 "$http_accept_language $request_id"; }
     }"#;
 
@@ -333,6 +336,31 @@ fn no_flipped_bit_is_served() {
         assert_ne!(node.get(&format!("/small?{step}")), *small, "{step}");
     }
     assert_eq!(node.figure("damaged"), 2 * STEPS as u64);
+}
+
+#[test]
+fn a_damaged_object_breaks_no_response_of_a_healthy_origin() {
+    let bucket = Bucket::start();
+    let one = Node::ready(&bucket, "hedge=10s timeout=10s min_uses=1 upload=1");
+    // Without a validator nothing completes it: it is not uploaded.
+    let targets = ["/plain", "/off", "/once", "/large"];
+    targets.iter().for_each(|target| assert!(one.get(target) == large(), "{target}"));
+    bucket.wait_objects(3);
+    assert_eq!(bucket.objects().len(), 3);
+    let two = Node::ready(&bucket, "hedge=10s timeout=10s");
+    // In the last block.
+    bucket.set(Manner::Flipped(LARGE_BYTES - 1));
+    for target in ["/plain", "/off", "/once"] {
+        assert!(two.get(target) == large(), "{target}");
+    }
+    assert_eq!((two.figure("outdated"), two.figure("damaged")), (1, 1));
+    // The origin has another file now, and cannot complete the object: the next request asks the origin.
+    let changed = "B".repeat(LARGE_BYTES);
+    std::fs::write(two.site.path("large"), &changed).unwrap();
+    let (_, _, cut) = two.ask("GET /large");
+    assert!(cut.len() < LARGE_BYTES && large().starts_with(&cut));
+    assert!(two.get("/large") == changed);
+    assert_eq!((two.figure("damaged"), two.figure("remembered")), (2, 1));
 }
 
 #[test]

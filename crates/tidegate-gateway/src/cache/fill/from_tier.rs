@@ -13,14 +13,19 @@ use crate::cache::meta::{Decoded, new_variant_set};
 use crate::cache::tier::{Asking, CacheTier, Found, TierQuery, Winner, race};
 
 impl FillTask {
-    /// Asks the tier, where it may have the response.
-    pub(super) fn ask_tier(&self, writer: &FillWriter) -> Option<(Arc<CacheTier>, Asking)> {
+    /// Asks the tier, where it may have the response. `origin` would be asked for the rest of it.
+    pub(super) fn ask_tier(
+        &self,
+        writer: &FillWriter,
+        origin: Option<&OriginRequester>,
+    ) -> Option<(Arc<CacheTier>, Asking)> {
         let tier = self.tier.as_ref().filter(|_| self.asks_tier)?;
         let query = TierQuery {
             main: self.main.clone(),
             key: writer.fill().key().clone(),
             client_fields: self.client_fields.clone(),
             terms: self.terms,
+            is_resumable: origin.is_some(),
         };
         Some((tier.clone(), tier.ask(query)?))
     }
@@ -77,7 +82,7 @@ impl FillTask {
         meta.requested_at = writer.fill().started_at();
         meta.from_tier = true;
         let length = Some(body_bytes);
-        let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
+        let resume = origin.and_then(|origin| Resume::of_other(origin, &head, length));
         let published = Published { meta, times, length, from: Source::Tier };
         self.publish(published, body, resume, (writer, to), now).await;
     }

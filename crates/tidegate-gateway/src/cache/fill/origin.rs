@@ -124,8 +124,27 @@ pub(crate) enum BodyProgress {
 }
 
 impl Resume {
-    /// Makes one for this response; `None` when nothing would prove that a part belongs to it.
+    /// Makes one for this response of the origin; `None` when nothing would prove that a part belongs to it.
     pub(crate) fn of(
+        origin: OriginRequester,
+        head: &ResponseHead,
+        length: Option<u64>,
+    ) -> Option<Resume> {
+        // The first request is the first try.
+        Resume::after(1, origin, head, length)
+    }
+
+    /// Makes one for a response that the origin was not asked for; `None` as with [`Resume::of`].
+    pub(crate) fn of_other(
+        origin: OriginRequester,
+        head: &ResponseHead,
+        length: Option<u64>,
+    ) -> Option<Resume> {
+        Resume::after(0, origin, head, length)
+    }
+
+    fn after(
+        tried: u32,
         origin: OriginRequester,
         head: &ResponseHead,
         length: Option<u64>,
@@ -133,8 +152,7 @@ impl Resume {
         let identity = Identity::of(head.status, &head.headers, length)?;
         let left = match origin.settings.next_upstream_tries {
             0 => RESUMES_MAX,
-            // The first request is the first try.
-            tries => (tries - 1).min(RESUMES_MAX),
+            tries => tries.saturating_sub(tried).min(RESUMES_MAX),
         };
         Some(Resume { origin, identity, left, refusals: 0, changed: false })
     }

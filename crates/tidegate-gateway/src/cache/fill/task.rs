@@ -152,7 +152,7 @@ async fn run(
     let is_head = origin_fetch.request.method == Method::Head;
     let origin = OriginRequester::of(&origin_fetch);
     let timeline = task.timeline.take().filter(|_| to.is_some());
-    let asking = task.ask_tier(&writer).filter(|_| !is_head);
+    let asking = task.ask_tier(&writer, origin.as_ref()).filter(|_| !is_head);
     let result = match asking {
         None => {
             let OriginFetch { request, settings, report, log } = origin_fetch;

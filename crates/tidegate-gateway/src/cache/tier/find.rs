@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_cache::{Key, Times};
+use tidegate_cache::{Key, KeyHash, Times};
 use tidegate_codec::Headers;
 use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_core::Body;
@@ -14,7 +14,8 @@ use tidegate_rt::{clock, timer};
 use super::CacheTier;
 use super::client::Failure;
 use super::purges::Purgeable;
-use super::read::{Opened, Unusable, open};
+use super::read::{CHECKED_BYTES, Opened, Unusable, open};
+use crate::cache::decide::identity::Identity;
 use crate::cache::decide::policy::stored_state;
 use crate::cache::meta::{Decoded, Meta};
 
@@ -28,6 +29,8 @@ pub(crate) struct TierQuery {
     pub client_fields: Headers,
     /// The request's terms, with `proxy_cache_rfc9111`.
     pub terms: Option<RequestTerms>,
+    /// The origin may be asked for the rest of a body.
+    pub is_resumable: bool,
 }
 
 /// A stored response that the tier has.
@@ -78,25 +81,32 @@ impl CacheTier {
 
     /// Requests the object, and checks it: it has to be the one of this key, newer than all purges, fresh, and the variant of
     /// this request. Its head and the first blocks have arrived, within the tier's time limit, when it returns.
-    async fn find(&self, query: &TierQuery) -> Option<Found> {
+    async fn find(self: &Arc<Self>, query: &TierQuery) -> Option<Found> {
         let (tier, figures) = (&self.tier, &self.tier.kept.figures);
         let name = self.object_name(&query.key);
         let opening = async {
             match tier.kept.client.get(&name, None).await {
                 Err(failure) => Err(Unusable::Failed(failure)),
                 Ok(None) => Ok(None),
-                Ok(Some(response)) => open(response, tier).await.map(Some),
+                Ok(Some(response)) => open(response, self, query.key.hash()).await.map(Some),
             }
         };
         let opened = timer::timeout(tier.settings.timeout, Box::pin(opening)).await;
         let opened = match opened.unwrap_or(Err(Unusable::Failed(Failure::Late))) {
             Ok(opened) => opened,
             Err(unusable) => {
-                tier.note_unusable(&unusable);
+                match unusable {
+                    Unusable::Damaged(_) => self.note_unusable(query.key.hash(), &unusable),
+                    // The next request may find a store that is well again, unless the breaker says otherwise.
+                    Unusable::Failed(_) => tier.note_unusable(&unusable),
+                }
                 return None;
             }
         };
-        tier.note_success();
+        // A body that is still arriving proves nothing yet: its end is noted.
+        if !opened.as_ref().is_some_and(|opened| matches!(opened.body, Body::Stream(_))) {
+            tier.note_success();
+        }
         let Some(opened) = opened else {
             figures.absent.add(1);
             self.kept.absent.note(query.key.hash(), clock::unix_millis());
@@ -114,6 +124,12 @@ impl CacheTier {
         found
     }
 
+    /// Notes that the object of a key is of no use, so that it is not asked for again for a while.
+    pub(super) fn note_unusable(&self, hash: &KeyHash, unusable: &Unusable) {
+        self.tier.note_unusable(unusable);
+        self.kept.absent.note(hash, clock::unix_millis());
+    }
+
     fn usable(&self, query: &TierQuery, opened: Opened) -> Option<Found> {
         let Opened { head, body } = opened;
         let meta = Meta::decode(&head.metadata)?;
@@ -124,11 +140,16 @@ impl CacheTier {
             requested_at: meta.requested_at,
         };
         let is_whole = meta.parts.is_none() && meta.head_length.is_none();
+        // What breaks behind the compared beginning has to be completed: otherwise a damaged object would break the responses
+        // of a healthy origin.
+        let is_safe = head.body_bytes <= CHECKED_BYTES
+            || query.is_resumable && is_resumable(&meta, head.body_bytes);
         let now = clock::unix_millis();
         let is_fresh =
             || stored_state(head.times, meta.must_revalidate, query.terms.as_ref(), now).fresh;
         let is_usable = head.key == query.key.text()[..]
             && is_whole
+            && is_safe
             && self.kept.list.allows(&object)
             && meta.serves(&query.client_fields, &mut Vec::new())
             && is_fresh();
@@ -139,6 +160,11 @@ impl CacheTier {
             body,
         })
     }
+}
+
+/// Returns whether the rest of a response with this body could be requested from the origin.
+pub(super) fn is_resumable(meta: &Meta, body_bytes: u64) -> bool {
+    Identity::of(meta.status, &meta.headers, Some(body_bytes)).is_some()
 }
 
 /// The mark that a request is waited for to judge the tier; removed when this is dropped.

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use tidegate_cache::KeyHash;
 use tidegate_core::body::BodyStream;
 use tidegate_core::{Body, BodyError, Chunk};
 use tidegate_rt::timer::Deadline;
 use tidegate_upstream::OriginResponse;
 
-use super::Tier;
+use super::CacheTier;
 use super::client::Failure;
 use super::object::{BLOCK_BYTES, Beginning, Blocks, ObjectHead};
 use crate::cache::fill::origin::length_of;
 
 /// Bytes of a body that are read and compared before the object counts as found: damage in them is a miss, which no client
-/// notices. Behind them it breaks the fill, which the origin completes if the response has a strong validator.
-const CHECKED_BYTES: u64 = 256 * 1024;
+/// notices. Behind them it breaks the fill, which the origin completes: larger bodies are used only where it can.
+pub(super) const CHECKED_BYTES: u64 = 256 * 1024;
 /// Bytes of the largest head.
 const HEAD_BYTES_MAX: u64 = 2 << 20;
 
@@ -37,11 +38,16 @@ pub(super) enum Unusable {
     Damaged(&'static str),
 }
 
-/// Reads the head of an object and the beginning of its body. What is found behind it is reported to `tier`.
+/// Reads the head of an object and the beginning of its body. What is found behind it is noted in `cache`: the end of the body,
+/// or that the object of the key with this hash is of no use.
 ///
 /// Cancelling: dropped at its await, it closes the connection.
-pub(super) async fn open(response: OriginResponse, tier: &Arc<Tier>) -> Result<Opened, Unusable> {
-    let body_max = tier.settings.object_max;
+pub(super) async fn open(
+    response: OriginResponse,
+    cache: &Arc<CacheTier>,
+    hash: &KeyHash,
+) -> Result<Opened, Unusable> {
+    let body_max = cache.tier.settings.object_max;
     let announced = length_of(&response);
     if announced.is_some_and(|length| length > body_max.saturating_add(HEAD_BYTES_MAX)) {
         return Err(Unusable::Damaged("larger than allowed"));
@@ -72,7 +78,8 @@ pub(super) async fn open(response: OriginResponse, tier: &Arc<Tier>) -> Result<O
         blocks,
         ready: VecDeque::new(),
         pause: Deadline::new(),
-        tier: tier.clone(),
+        cache: cache.clone(),
+        hash: *hash,
         ended: false,
     };
     let (mut ready, mut length) = (VecDeque::new(), 0);
@@ -104,7 +111,8 @@ struct CheckedBody {
     ready: VecDeque<Bytes>,
     /// Set while a reader waits.
     pause: Deadline,
-    tier: Arc<Tier>,
+    cache: Arc<CacheTier>,
+    hash: KeyHash,
     ended: bool,
 }
 
@@ -137,7 +145,7 @@ impl CheckedBody {
                 }
                 Poll::Pending => {
                     if self.pause.at().is_none() {
-                        self.pause.set_after(self.tier.settings.timeout);
+                        self.pause.set_after(self.cache.tier.settings.timeout);
                     }
                     if self.pause.poll_elapsed(context).is_ready() {
                         return Poll::Ready(Err(Unusable::Failed(Failure::Broken)));
@@ -158,14 +166,19 @@ impl BodyStream for CheckedBody {
             return Poll::Ready(None);
         }
         self.poll_block(context).map(|block| match block {
-            Ok(Some(block)) => Some(Ok(Chunk::Bytes(block))),
+            Ok(Some(block)) => {
+                if self.blocks.is_over() {
+                    self.cache.tier.note_success();
+                }
+                Some(Ok(Chunk::Bytes(block)))
+            }
             Ok(None) => {
                 self.ended = true;
                 None
             }
             Err(unusable) => {
                 self.ended = true;
-                self.tier.note_unusable(&unusable);
+                self.cache.note_unusable(&self.hash, &unusable);
                 Some(Err(BodyError::Incomplete))
             }
         })

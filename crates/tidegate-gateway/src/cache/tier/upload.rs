@@ -21,8 +21,10 @@ use tidegate_upstream::care::BackgroundTask;
 
 use super::client::{Condition, Failure, Put, etag_of};
 use super::figures::TierFigures;
+use super::find::is_resumable;
 use super::object::{Beginning, ObjectHead};
 use super::purges::Purgeable;
+use super::read::CHECKED_BYTES;
 use super::{CacheTier, Tier};
 use crate::cache::meta::{Meta, decoded};
 use crate::cache::ranges::part_reader::{self, PartReader};
@@ -195,6 +197,8 @@ impl Job {
             || times.valid_until <= now
             || !is_whole
             || meta.from_tier
+            // No server would use it.
+            || length > CHECKED_BYTES && !is_resumable(meta, length)
             || !self.is_allowed(&meta.tags, requested_at)
         {
             return None;
