@@ -18,7 +18,7 @@
 //!
 //! An engine that was restored from an older state has lost purges that others may have missed as well, who do not know:
 //! their entries are in the older state. So the server that finds it announces that everything is stale: one that has read
-//! such an entry, or that has sent it (`unseen`).
+//! such an entry, or that has sent it (`unseen`). So is a stream that was deleted while servers wait for its next entry.
 
 use tidegate_store::Value;
 
@@ -101,8 +101,10 @@ pub(super) fn step(question: Question, reply: &Value, own: Own<'_>) -> Result<St
     match question {
         Question::Join => {
             let at = Position::of(reply).ok_or(Foreign)?;
-            let next = Copy::Following(at);
-            Ok(Step { rules: Vec::new(), revalidate: true, next, current: true, entries: 0 })
+            // What this server has sent before it has joined may be lost; no list shows it.
+            let is_lost = own.unseen.iter().any(|id| *id != at.id);
+            let next = if is_lost { Copy::Older } else { Copy::Following(at) };
+            Ok(Step { rules: Vec::new(), revalidate: true, next, current: !is_lost, entries: 0 })
         }
         Question::Announce => Ok(Step::to(Copy::Unknown)),
         Question::Verify(at) => {
@@ -114,29 +116,41 @@ pub(super) fn step(question: Question, reply: &Value, own: Own<'_>) -> Result<St
                     let mut step = follow(at, behind, own);
                     // The entry itself is one of the list.
                     step.current &= list.len() < ENTRIES_AT_ONCE;
-                    step.next = match step.next {
-                        Copy::Known(_) => Copy::Unknown,
-                        Copy::Following(at)
-                            if step.current && own.unseen.iter().any(|id| *id > at.id) =>
-                        {
-                            step.current = false;
-                            Copy::Older
-                        }
-                        next => next,
-                    };
-                    Ok(step)
+                    if let Copy::Known(_) = step.next {
+                        step.next = Copy::Unknown;
+                    }
+                    Ok(step.or_lost(own))
                 }
                 (_, Some(first)) if first <= at.id => Ok(Step::to(Copy::Older)),
                 _ => Ok(Step::to(Copy::Unknown)),
             }
         }
-        Question::Read(at) => Ok(follow(at, &read_reply(reply).ok_or(Foreign)?, own)),
+        Question::Read(at) => {
+            let list = read_reply(reply).ok_or(Foreign)?;
+            let mut step = follow(at, &list, own).or_lost(own);
+            // Nothing is new, or the stream is gone: the next question shows which.
+            if list.is_empty() {
+                step.next = step.next.disconnected();
+            }
+            Ok(step)
+        }
     }
 }
 
 impl Step {
     fn to(next: Copy) -> Step {
         Step { rules: Vec::new(), revalidate: false, next, current: false, entries: 0 }
+    }
+
+    /// All that the engine has was read: an entry of this server that it had accepted before, and that was not among them,
+    /// is lost.
+    fn or_lost(self, own: Own<'_>) -> Step {
+        match &self.next {
+            Copy::Following(at) if self.current && own.unseen.iter().any(|id| *id > at.id) => {
+                Step { current: false, next: Copy::Older, ..self }
+            }
+            _ => self,
+        }
     }
 }
 

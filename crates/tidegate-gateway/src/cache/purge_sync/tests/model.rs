@@ -363,7 +363,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
 
     #[test]
     fn no_server_that_is_up_to_date_has_an_object_from_before_a_purge(ops in ops()) {
@@ -373,4 +373,15 @@ proptest! {
         }
         world.rejoin()?;
     }
+}
+
+/// The stream is deleted behind a purge that only its sender has seen, while all connections stay.
+#[test]
+fn a_deleted_stream_is_noticed_by_the_sender_of_its_last_purge() {
+    let mut world = World::new();
+    let before = [Op::Ask(1), Op::Ask(2), Op::Ask(0), Op::Begin(2, 0), Op::End(2)];
+    for op in before.iter().chain(&[Op::Purge(0, 0, false), Op::Forget]) {
+        world.carry_out(op).expect("nothing is stale yet");
+    }
+    world.rejoin().expect("nothing is stale");
 }
