@@ -79,6 +79,17 @@ impl Node {
         while self.cache(target) != "HIT" {}
     }
 
+    /// Waits until so many objects have their files: an object can be used before it is complete on the disk.
+    fn until_stored(&self, count: usize) {
+        let is_object = |entry: &std::io::Result<std::fs::DirEntry>| {
+            entry.as_ref().is_ok_and(|entry| entry.file_name().len() == 32)
+        };
+        let directory = self.site.path("c");
+        while std::fs::read_dir(&directory).unwrap().filter(is_object).count() < count {
+            std::thread::yield_now();
+        }
+    }
+
     /// Asks until the cache does something.
     fn until_cache(&self, target: &str, expected: &str) {
         while self.cache(target) != expected {
@@ -138,6 +149,7 @@ fn a_server_that_was_away_applies_what_it_has_missed_before_it_serves() {
     for target in ["/a", "/p/1", "/stays"] {
         two.fill(target);
     }
+    two.until_stored(3);
     two.server.signal(Signal::Kill);
     two.server.wait();
     assert_eq!(one.ask("PURGE /a").0, 204);
