@@ -90,6 +90,33 @@ pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
 }
 
 impl OriginRequest {
+    /// Makes a request of the server itself, of no client and no location: over HTTP/1, and a connection that is kept as
+    /// the group says. `target` is the range of the target in the head's text.
+    pub fn own(
+        group: Arc<Group>,
+        method: Method,
+        (head, target): (OriginHead, Range<usize>),
+        payload: RequestPayload,
+        tls: Option<TlsTarget>,
+    ) -> OriginRequest {
+        OriginRequest {
+            group,
+            choice: Choice::default(),
+            method,
+            head,
+            target,
+            payload,
+            local: None,
+            paced: false,
+            interim: None,
+            reuse: ConnectionReuse::AsGroup,
+            upgrade: false,
+            location_tag: 0,
+            tls,
+            wire: Wire::Http,
+        }
+    }
+
     /// Returns the target as sent.
     pub fn target_text(&self) -> &[u8] {
         self.head.text().get(self.target.clone()).unwrap_or_default()

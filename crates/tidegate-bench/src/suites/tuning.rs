@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::beside::Beside;
 use super::quick::{new_load, run_checked};
-use super::tails::PACED_PART;
+use super::tails::{self, PACED_PART};
 use super::{Alternation, Better, CaseReport, Context, Measure, Row, Sample, idle};
 use crate::config::tuning::Knobs;
 use crate::config::{FIXED_BODY, Scenario};
@@ -338,17 +338,18 @@ fn timed(
     let others = (busy - cpu.total() - own.total()).max(0.0);
     let processors = context.processors.allowed.list().len().max(1) as f64;
     let requests = outcome.requests.max(1) as f64;
-    let latency = |part| outcome.latency.quantile(part).as_secs_f64() * 1e6;
+    let p90 = outcome.latency.quantile(0.9).as_secs_f64() * 1e6;
+    let [median, tail, far, longest] = tails::values(&outcome);
     let values = vec![
         outcome.requests_per_second(),
         outcome.requests as f64,
         cpu.total() / requests,
         cpu.user / requests,
-        latency(0.5),
-        latency(0.9),
-        latency(0.99),
-        latency(0.999),
-        outcome.latency.maximum().as_secs_f64() * 1e6,
+        median,
+        p90,
+        tail,
+        far,
+        longest,
         others / wall / processors / 1e4,
     ];
     let note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));

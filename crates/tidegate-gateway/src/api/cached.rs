@@ -5,10 +5,10 @@ use tidegate_cache::{ListPosition, ListedEntry, PageLimits};
 use tidegate_codec::request::Method;
 use tidegate_core::blocking;
 
-use super::command::{Command, SubPath, allow_read, leaf};
+use super::caches;
+use super::command::{Command, SubPath, allow_read};
 use super::error::ApiError;
 use super::query::{CommandResult, CommandTime, Later, Listing, Query, argument};
-use crate::cache::config::zones::ShownCaches;
 use crate::cache::meta::Meta;
 
 /// The paths below the route, and their methods.
@@ -37,11 +37,8 @@ pub(super) fn carry_out(
     query: &Query<'_>,
     command: &Command<'_>,
 ) -> Result<CommandResult, ApiError> {
-    let caches = query.x.plan.extensions.of::<ShownCaches>();
     if command.rest.is_empty() {
-        leaf(query, command)?;
-        let names = caches.into_iter().flat_map(|caches| caches.0.keys());
-        return Ok(CommandResult::of(names.map(String::as_str).collect()));
+        return caches::names(query, command);
     }
     let [name] = command.rest else { return Err(ApiError::no_path()) };
     allow_read(query)?;
@@ -49,8 +46,7 @@ pub(super) fn carry_out(
         let text = "keys are shown at the \"admin_socket\" and in locations with \"api write=on\"";
         return Err(ApiError::new(403, "KeysDisabled", text));
     }
-    let zone = caches.and_then(|caches| caches.0.get(*name));
-    let zone = zone.ok_or_else(|| ApiError::new(404, "CacheNotFound", "cache not found"))?.clone();
+    let zone = caches::named(query, name)?;
     let args = &query.x.request.args;
     let wrong = |name: &str| ApiError::new(400, "ListArgumentError", format!("invalid \"{name}\""));
     let from = match argument(args, "from") {

@@ -4,10 +4,33 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::command::{Command, leaf};
+use super::error::ApiError;
 use super::objects::{Object, Objects};
-use super::query::Query;
+use super::query::{CommandResult, Query};
 use crate::cache::config::zones::{ShownCaches, Zone};
 use crate::cache::status::CacheStatus;
+
+/// Returns the names of the caches.
+///
+/// # Errors
+/// As [`leaf`].
+pub(super) fn names(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
+    leaf(query, command)?;
+    let caches = query.x.plan.extensions.of::<ShownCaches>();
+    let names = caches.into_iter().flat_map(|caches| caches.0.keys());
+    Ok(CommandResult::of(names.map(String::as_str).collect()))
+}
+
+/// Returns the cache of a name.
+///
+/// # Errors
+/// 404: there is none.
+pub(super) fn named(query: &Query<'_>, name: &str) -> Result<Arc<Zone>, ApiError> {
+    let caches = query.x.plan.extensions.of::<ShownCaches>();
+    let zone = caches.and_then(|caches| caches.0.get(name)).cloned();
+    zone.ok_or_else(|| ApiError::new(404, "CacheNotFound", "cache not found"))
+}
 
 pub(super) fn caches(query: &Query<'_>) -> Objects {
     let caches = query.x.plan.extensions.of::<ShownCaches>();

@@ -5,10 +5,10 @@ use tidegate_cache::{Key, Scope};
 use tidegate_codec::request::Method;
 use tidegate_core::Refused;
 
-use super::command::{Command, SubPath, allow_change, leaf};
+use super::caches;
+use super::command::{Command, SubPath, allow_change};
 use super::error::ApiError;
 use super::query::{Changed, CommandResult, Query};
-use crate::cache::config::zones::ShownCaches;
 use crate::cache::purge::{PURGED_TAGS_MAX, PurgeFailure, PurgeTarget};
 
 /// The paths below the route, and their methods.
@@ -30,21 +30,17 @@ pub(super) fn carry_out(
     query: &Query<'_>,
     command: &Command<'_>,
 ) -> Result<CommandResult, ApiError> {
-    let caches = query.x.plan.extensions.of::<ShownCaches>();
     if command.rest.is_empty() {
-        leaf(query, command)?;
-        let names = caches.into_iter().flat_map(|caches| caches.0.keys());
-        return Ok(CommandResult::of(names.map(String::as_str).collect()));
+        return caches::names(query, command);
     }
     let [name] = command.rest else { return Err(ApiError::no_path()) };
     if query.x.request.method != Method::Post {
         return Err(ApiError::no_method());
     }
     allow_change(query)?;
-    let zone = caches.and_then(|caches| caches.0.get(*name));
-    let zone = zone.ok_or_else(|| ApiError::new(404, "CacheNotFound", "cache not found"))?;
+    let zone = caches::named(query, name)?;
     let (target, soft) = parse(command.body)?;
-    let changed = Some(Changed::Purged { zone: zone.clone(), target, soft });
+    let changed = Some(Changed::Purged { zone, target, soft });
     Ok(CommandResult { changed, ..CommandResult::nothing() })
 }
 

@@ -113,13 +113,24 @@ pub(crate) struct Kept {
 
 #[derive(Default)]
 struct BreakerState {
-    breaker: Breaker,
-    lines: Lines,
-    reason: Option<Arc<str>>,
+    all: Side,
     /// For uploads that the store refuses to keys that may only read: reads go on meanwhile.
-    uploads: Breaker,
-    /// Why the last upload was refused.
-    refusal: Option<Arc<str>>,
+    uploads: Side,
+    lines: Lines,
+}
+
+/// A breaker, and why it has counted the last failure.
+#[derive(Default)]
+struct Side {
+    breaker: Breaker,
+    reason: Option<Arc<str>>,
+}
+
+impl Side {
+    fn succeed(&mut self) {
+        self.breaker.succeeded();
+        self.reason = None;
+    }
 }
 
 /// A cache of one plan with its tier.
@@ -166,67 +177,61 @@ impl Kept {
 impl Tier {
     /// Returns whether the breaker lets a request through.
     fn is_allowed(&self) -> bool {
-        self.kept.breaker().breaker.allows(clock::now())
+        self.kept.breaker().all.breaker.allows(clock::now())
     }
 
     /// Returns whether uploads may be tried.
     fn may_upload(&self) -> bool {
         let (state, now) = (self.kept.breaker(), clock::now());
-        state.breaker.allows(now) && state.uploads.allows(now)
+        state.all.breaker.allows(now) && state.uploads.breaker.allows(now)
     }
 
     /// Notes that the store has replied to an upload.
     fn note_upload(&self) {
         self.note_success();
-        let mut state = self.kept.breaker();
-        state.uploads.succeeded();
-        state.refusal = None;
+        self.kept.breaker().uploads.succeed();
     }
 
     /// Notes that the store has denied an upload. It says nothing about reads.
     fn note_denied(&self, failure: &Failure) {
-        self.kept.figures.failures.add(1);
-        let (reason, now): (Arc<str>, _) = (failure.to_string().into(), clock::now());
-        let mut state = self.kept.breaker();
-        let pause = state.uploads.failed(now);
-        state.refusal = Some(reason.clone());
-        let (name, endpoint) = (&self.name, &self.endpoint);
-        if state.lines.allow(&reason, now) {
-            let text =
-                format_args!("cache tier \"{name}\" at {endpoint} denied an upload: {reason}");
-            self.log.say(Level::Error, text);
-        }
-        if let Some(pause) = pause {
-            let seconds = pause.as_secs();
-            let text = format_args!("nothing is uploaded to cache tier \"{name}\" for {seconds} s");
-            self.log.say(Level::Warn, text);
-        }
+        let name = &self.name;
+        let paused = format_args!("nothing is uploaded to cache tier \"{name}\"");
+        self.note(|state| &mut state.uploads, failure, format_args!("denied an upload"), paused);
     }
 
     /// Notes that the store has replied.
     fn note_success(&self) {
-        let mut state = self.kept.breaker();
-        state.breaker.succeeded();
-        state.reason = None;
+        self.kept.breaker().all.succeed();
     }
 
     /// Notes that the store has failed at `doing`.
     fn note_failure(&self, doing: &str, failure: &Failure) {
+        let name = &self.name;
+        let paused = format_args!("cache tier \"{name}\" is left alone");
+        self.note(|state| &mut state.all, failure, format_args!("failed while {doing}"), paused);
+    }
+
+    /// Counts a failure of one side, and logs what has `happened`; where it is one too many, what is `paused` as well.
+    fn note(
+        &self,
+        of: fn(&mut BreakerState) -> &mut Side,
+        failure: &Failure,
+        happened: std::fmt::Arguments<'_>,
+        paused: std::fmt::Arguments<'_>,
+    ) {
         self.kept.figures.failures.add(1);
         let (reason, now): (Arc<str>, _) = (failure.to_string().into(), clock::now());
         let mut state = self.kept.breaker();
-        let pause = state.breaker.failed(now);
-        state.reason = Some(reason.clone());
+        let side = of(&mut state);
+        let pause = side.breaker.failed(now);
+        side.reason = Some(reason.clone());
         let (name, endpoint) = (&self.name, &self.endpoint);
         if state.lines.allow(&reason, now) {
-            let text =
-                format_args!("cache tier \"{name}\" at {endpoint} failed while {doing}: {reason}");
+            let text = format_args!("cache tier \"{name}\" at {endpoint} {happened}: {reason}");
             self.log.say(Level::Error, text);
         }
         if let Some(pause) = pause {
-            let seconds = pause.as_secs();
-            let text = format_args!("cache tier \"{name}\" is left alone for {seconds} s");
-            self.log.say(Level::Warn, text);
+            self.log.say(Level::Warn, format_args!("{paused} for {} s", pause.as_secs()));
         }
     }
 
@@ -249,8 +254,8 @@ impl Tier {
     pub(crate) fn show(&self) -> Value {
         let (allowed, reason) = {
             let state = self.kept.breaker();
-            let reason = state.reason.as_ref().or(state.refusal.as_ref());
-            (state.breaker.allows(clock::now()), reason.cloned())
+            let reason = state.all.reason.as_ref().or(state.uploads.reason.as_ref());
+            (state.all.breaker.allows(clock::now()), reason.cloned())
         };
         let mut shown = json!({
             "url": self.url,

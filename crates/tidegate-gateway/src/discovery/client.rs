@@ -8,12 +8,11 @@ use tidegate_core::error_log::ErrorLog;
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_tls::TlsTarget;
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::resolve::Resolver;
 use tidegate_upstream::{
-    BalancingMethod, CollectError, ConnectionReuse, FetchSettings, Group, GroupOptions, Keepalive,
-    LogContext, Member, OriginHead, OriginRequest, OriginResponse, Report, RequestPayload,
-    ServerOptions, Wire, fetch,
+    BalancingMethod, CollectError, FetchSettings, Group, GroupOptions, Keepalive, LogContext,
+    Member, OriginHead, OriginRequest, OriginResponse, Report, RequestPayload, ServerOptions,
+    fetch,
 };
 
 use super::kept::Failure;
@@ -139,21 +138,8 @@ impl Client {
             head += &format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
         }
         head += "\r\n";
-        OriginRequest {
-            group,
-            choice: Choice::default(),
-            method,
-            head: OriginHead::Text(head.into_bytes()),
-            target: start..start + target.len(),
-            payload: body.map_or(RequestPayload::None, |body| RequestPayload::Bytes(body.into())),
-            local: None,
-            paced: false,
-            interim: None,
-            reuse: ConnectionReuse::AsGroup,
-            upgrade: false,
-            location_tag: 0,
-            tls: self.tls.clone(),
-            wire: Wire::Http,
-        }
+        let head = (OriginHead::Text(head.into_bytes()), start..start + target.len());
+        let payload = body.map_or(RequestPayload::None, |body| RequestPayload::Bytes(body.into()));
+        OriginRequest::own(group, method, head, payload, self.tls.clone())
     }
 }

@@ -9,7 +9,6 @@ use tidegate_codec::Known;
 use tidegate_codec::request::Method;
 use tidegate_rt::clock;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
     CollectError, FieldWriter, HeadList, ListFields, OriginHead, OriginRequest, OriginResponse,
     Peer, RequestPayload, Wire,
@@ -98,21 +97,14 @@ impl GrpcProbe {
         let mut fields = ListFields::new(&mut list);
         fields.field(Known::Te, b"te", b"trailers");
         fields.field(Known::ContentType, b"content-type", b"application/grpc");
+        let group = self.servers.group(peer, now);
+        let head = (OriginHead::List(Box::new(list)), target);
+        let payload = RequestPayload::Bytes(self.message.clone().into());
+        let tls = settings.tls.as_ref().map(|tls| tls.fixed_target(host));
         OriginRequest {
-            group: self.servers.group(peer, now),
-            choice: Choice::default(),
-            method: Method::Post,
-            head: OriginHead::List(Box::new(list)),
-            target,
-            payload: RequestPayload::Bytes(self.message.clone().into()),
-            local: None,
-            paced: false,
-            interim: None,
             reuse: self.servers.reuse(),
-            upgrade: false,
-            location_tag: 0,
-            tls: settings.tls.as_ref().map(|tls| tls.fixed_target(host)),
             wire: Wire::Http2 { grpc: true },
+            ..OriginRequest::own(group, Method::Post, head, payload, tls)
         }
     }
 }

@@ -9,7 +9,6 @@ use tidegate_codec::request::Method as HttpMethod;
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_rt::clock;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
     HeadList, ListFields, OriginBody, OriginHead, OriginRequest, OriginResponse, Peer,
     RequestPayload, TextFields, Wire,
@@ -103,21 +102,13 @@ impl HttpProbe {
                 (OriginHead::Text(head), Wire::Http)
             }
         };
+        let group = self.servers.group(peer, now);
+        let tls = settings.tls.as_ref().map(|tls| tls.fixed_target(host));
+        let (head, payload) = ((head, target), RequestPayload::None);
         OriginRequest {
-            group: self.servers.group(peer, now),
-            choice: Choice::default(),
-            method: HttpMethod::Get,
-            head,
-            target,
-            payload: RequestPayload::None,
-            local: None,
-            paced: false,
-            interim: None,
             reuse: self.servers.reuse(),
-            upgrade: false,
-            location_tag: 0,
-            tls: settings.tls.as_ref().map(|tls| tls.fixed_target(host)),
             wire,
+            ..OriginRequest::own(group, HttpMethod::Get, head, payload, tls)
         }
     }
 }

@@ -16,12 +16,10 @@ use tidegate_store::s3::{
     Credentials, ERROR_BYTES_MAX, Request, authorization, encode_path, error_code, payload_hash,
 };
 use tidegate_tls::TlsTarget;
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::resolve::Resolver;
 use tidegate_upstream::{
-    BalancingMethod, ConnectionReuse, FetchSettings, Group, GroupOptions, Keepalive, LogContext,
-    Member, OriginHead, OriginRequest, OriginResponse, Report, RequestPayload, ServerOptions, Wire,
-    fetch,
+    BalancingMethod, FetchSettings, Group, GroupOptions, Keepalive, LogContext, Member, OriginHead,
+    OriginRequest, OriginResponse, Report, RequestPayload, ServerOptions, fetch,
 };
 
 use crate::outbound;
@@ -188,22 +186,9 @@ impl Client {
         payload: RequestPayload,
         settings: Arc<FetchSettings>,
     ) -> Result<OriginResponse, Failure> {
-        let request = OriginRequest {
-            group: self.group().await?,
-            choice: Choice::default(),
-            method,
-            head: OriginHead::Text(head),
-            target,
-            payload,
-            local: None,
-            paced: false,
-            interim: None,
-            reuse: ConnectionReuse::AsGroup,
-            upgrade: false,
-            location_tag: 0,
-            tls: self.endpoint.tls.clone(),
-            wire: Wire::Http,
-        };
+        let (group, tls) = (self.group().await?, self.endpoint.tls.clone());
+        let head = (OriginHead::Text(head), target);
+        let request = OriginRequest::own(group, method, head, payload, tls);
         // Every request may fail: the tier itself logs a line a second.
         let log = LogContext::detached(ErrorLog::new(Vec::new()));
         let fetched = fetch(request, settings, Report::shared(), log).await;

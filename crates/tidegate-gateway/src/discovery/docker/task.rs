@@ -175,14 +175,11 @@ fn is_own(group: &Group, before: &[Member], wanted: &Member) -> bool {
 pub(super) fn exchange(group: &Group, before: &[Member], wanted: &[Member]) {
     let gone: HashSet<&str> = before.iter().map(|member| &*member.server).collect();
     group.change_members(clock::now(), |members| {
-        let (old, stay) = members.drain(..).partition(|member| gone.contains(&*member.server));
-        *members = stay;
-        let old: Vec<Member> = old;
-        let is_drained = |wanted: &Member| {
-            old.iter().any(|old| old.server == wanted.server && old.options.drain)
-        };
+        let old = members.extract_if(.., |member| gone.contains(&*member.server));
+        let drained: HashSet<Box<str>> =
+            old.filter(|member| member.options.drain).map(|member| member.server).collect();
         members.extend(wanted.iter().cloned().map(|mut wanted| {
-            wanted.options.drain |= is_drained(&wanted);
+            wanted.options.drain |= drained.contains(&wanted.server);
             wanted
         }));
     });

@@ -11,10 +11,9 @@ use tidegate_gateway::outbound;
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Protocols, TlsTarget};
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
     CollectError, ConnectionReuse, FetchSettings, Group, LogContext, OriginHead, OriginRequest,
-    OriginResponse, Report, RequestPayload, Wire, fetch,
+    OriginResponse, Report, RequestPayload, fetch,
 };
 
 use super::issuer::IssuerPlan;
@@ -159,25 +158,16 @@ async fn one(
     };
     head += "\r\n";
     let name: Arc<[u8]> = url.host.as_bytes().into();
+    let method = match request.method {
+        Method::Get => HttpMethod::Get,
+        Method::Head => HttpMethod::Head,
+        Method::Post => HttpMethod::Post,
+    };
+    let head = (OriginHead::Text(head.into_bytes()), start..start + target.len());
+    let tls = Some(TlsTarget::new(plan.tls.clone(), name, Protocols::default()));
     let request = OriginRequest {
-        group,
-        choice: Choice::default(),
-        method: match request.method {
-            Method::Get => HttpMethod::Get,
-            Method::Head => HttpMethod::Head,
-            Method::Post => HttpMethod::Post,
-        },
-        head: OriginHead::Text(head.into_bytes()),
-        target: start..start + target.len(),
-        payload,
-        local: None,
-        paced: false,
-        interim: None,
         reuse: ConnectionReuse::Never,
-        upgrade: false,
-        location_tag: 0,
-        tls: Some(TlsTarget::new(plan.tls.clone(), name, Protocols::default())),
-        wire: Wire::Http,
+        ..OriginRequest::own(group, method, head, payload, tls)
     };
     let log = LogContext::detached(plan.log.clone());
     let fetched = fetch(request, SETTINGS.clone(), Report::shared(), log).await;

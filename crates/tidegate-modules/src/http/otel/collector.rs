@@ -15,12 +15,11 @@ use tidegate_gateway::outbound;
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Protocols, TlsSettings, TlsTarget};
-use tidegate_upstream::peers::Choice;
 use tidegate_upstream::resolve::Resolver;
 use tidegate_upstream::{
-    BalancingMethod, CollectError, ConnectionReuse, FetchSettings, FieldWriter, Group,
-    GroupOptions, HeadList, Keepalive, ListFields, LogContext, Member, OriginHead, OriginRequest,
-    OriginResponse, Report, RequestPayload, ServerOptions, Wire, fetch,
+    BalancingMethod, CollectError, FetchSettings, FieldWriter, Group, GroupOptions, HeadList,
+    Keepalive, ListFields, LogContext, Member, OriginHead, OriginRequest, OriginResponse, Report,
+    RequestPayload, ServerOptions, Wire, fetch,
 };
 
 use super::conf::Protocol;
@@ -207,22 +206,10 @@ impl Collector {
                 (OriginHead::Text(self.head_text(message.len())), message.to_vec(), Wire::Http)
             }
         };
-        OriginRequest {
-            group,
-            choice: Choice::default(),
-            method: Method::Post,
-            head,
-            target,
-            payload: RequestPayload::Bytes(body.into()),
-            local: None,
-            paced: false,
-            interim: None,
-            reuse: ConnectionReuse::AsGroup,
-            upgrade: false,
-            location_tag: 0,
-            tls: self.tls.clone(),
-            wire,
-        }
+        let payload = RequestPayload::Bytes(body.into());
+        let request =
+            OriginRequest::own(group, Method::Post, (head, target), payload, self.tls.clone());
+        OriginRequest { wire, ..request }
     }
 
     /// Returns the head of a call by gRPC.
