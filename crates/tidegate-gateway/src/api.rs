@@ -32,6 +32,7 @@ mod purge;
 pub(crate) mod purge_figures;
 mod query;
 mod routes;
+mod source;
 mod sync;
 pub(crate) mod tier_figures;
 mod tiers;
@@ -57,7 +58,8 @@ use tidegate_rt::clock;
 use super::common::content::read_body_by;
 use crate::cache::purge::carry_out;
 use crate::live_log;
-use query::{Changed, CommandResult, Later, Query, Settings, now};
+use query::{Changed, CommandResult, Later, Query, Settings};
+use source::Source;
 use tree::{ConfigFiles, TreeSettings};
 
 /// `ngx_http_api_module`: the directive `api`, whose location responds with the state of groups of servers in JSON
@@ -192,8 +194,9 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     };
     let path = String::from_utf8_lossy(x.request.path.get(settings.prefix..).unwrap_or_default());
     let path = path.into_owned();
-    let now = now();
-    let result = routes::carry_out(&Query { x, settings, now }, &path, &body);
+    let source = Source::of(x);
+    let now = source.now;
+    let result = routes::carry_out(&Query { x, settings, source }, &path, &body);
     let mut result = match result {
         Ok(result) => result,
         Err(error) => refused(x, &error),

@@ -151,6 +151,13 @@ impl Groups {
         zoned.collect()
     }
 
+    /// Returns the number of servers of all groups of [`Groups::changing`].
+    pub(crate) fn servers(&self) -> usize {
+        let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let zoned = groups.named.values().filter(|entry| entry.zone.is_some());
+        zoned.map(|entry| entry.group.attempts_max() as usize).sum()
+    }
+
     /// Returns the groups whose servers containers may be, by name.
     pub(crate) fn of_containers(&self) -> Vec<(String, Arc<Group>)> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);

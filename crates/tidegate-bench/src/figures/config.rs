@@ -7,8 +7,7 @@ use std::path::Path;
 /// Servers of groups in the row of large responses.
 pub(super) const PEERS: usize = 10_000;
 /// Zones in the row of large responses, and of memory.
-pub(super) const ZONES: usize = 1_000;
-pub(super) const ZONES_OF_MEMORY: usize = 5_000;
+pub(super) const ZONES: usize = 5_000;
 
 /// The addresses of a server: that of requests, and that of its figures.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +59,7 @@ pub(super) fn counted(addresses: Addresses, directory: &Path) -> String {
 
 /// A zone for each value of an argument, in two threads.
 pub(super) fn keyed(addresses: Addresses, directory: &Path) -> String {
-    let (front, most) = (addresses.front, ZONES_OF_MEMORY + 1);
+    let (front, most) = (addresses.front, ZONES + 1);
     let http = format!(
         "    server {{ listen {front}; location / {{ status_zone $arg_z zone=z:{most}; return 200 a; }} }}"
     );

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::config::{self, PEERS, ZONES, ZONES_OF_MEMORY};
+use super::config::{self, PEERS, ZONES};
 use super::target::{PAUSE, Target, fetch};
 use super::{Context, Row};
 use crate::instructions;
@@ -78,7 +78,7 @@ pub(super) fn counting(context: &Context) -> Result<Vec<Row>, String> {
 /// Memory of a zone, and of each thread that counts in it.
 pub(super) fn memory(context: &Context) -> Result<Vec<Row>, String> {
     let target = Target::start(context, config::keyed)?;
-    let half = ZONES_OF_MEMORY / 2;
+    let half = ZONES / 2;
     let load = |first: usize, connections: usize| {
         let targets = (first..first + half).map(|z| format!("/?z={z}"));
         let bound = Bound { duration: LONG, requests_max: (connections * half) as u64 };

@@ -131,6 +131,11 @@ impl ZoneGroup {
         keys.values().for_each(|zone| zone.set_secure());
     }
 
+    /// Returns the number of its zones.
+    fn len(&self) -> usize {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).len() + 1
+    }
+
     pub(super) fn shown(&self) -> Vec<(String, &'static Zone)> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let named = |(value, zone): (&Vec<u8>, &&'static Zone)| {
@@ -299,6 +304,18 @@ impl Catalog {
     /// Returns the certificates by the names of their files.
     pub fn certificates(&self) -> &BTreeMap<String, ServerCertificate> {
         &self.certificates
+    }
+
+    /// Returns the number of zones of all kinds, those of values of variables included. May take a lock for a moment.
+    pub fn len(&self) -> usize {
+        let of_groups: usize = self.groups.values().map(|group| group.len()).sum();
+        let others = self.tallies.len() + self.slabs.len() + self.certificates.len();
+        self.zones.len() + of_groups + others
+    }
+
+    /// Returns whether there is no zone of any kind.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Returns the zones of a kind, those of values of variables included.

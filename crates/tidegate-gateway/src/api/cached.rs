@@ -8,7 +8,8 @@ use tidegate_core::blocking;
 use super::caches;
 use super::command::{Command, SubPath, allow_read};
 use super::error::ApiError;
-use super::query::{CommandResult, CommandTime, Later, Listing, Query, argument};
+use super::query::{CommandResult, Later, Listing, Query, argument};
+use super::source::CommandTime;
 use crate::cache::meta::Meta;
 
 /// The paths below the route, and their methods.

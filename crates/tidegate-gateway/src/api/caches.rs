@@ -8,6 +8,7 @@ use super::command::{Command, leaf};
 use super::error::ApiError;
 use super::objects::{Object, Objects};
 use super::query::{CommandResult, Query};
+use super::source::Source;
 use crate::cache::config::zones::{ShownCaches, Zone};
 use crate::cache::status::CacheStatus;
 
@@ -32,8 +33,8 @@ pub(super) fn named(query: &Query<'_>, name: &str) -> Result<Arc<Zone>, ApiError
     zone.ok_or_else(|| ApiError::new(404, "CacheNotFound", "cache not found"))
 }
 
-pub(super) fn caches(query: &Query<'_>) -> Objects {
-    let caches = query.x.plan.extensions.of::<ShownCaches>();
+pub(super) fn caches(source: &Source) -> Objects {
+    let caches = source.plan.extensions.of::<ShownCaches>();
     let object = |(name, zone): (&String, &Arc<Zone>)| {
         let (shown, reset) = (zone.clone(), zone.clone());
         let object = Object::new(move || cache(&shown)).resettable(move || reset.figures.reset());

@@ -6,7 +6,7 @@ use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, Member, ServerOptions};
 
 use super::error::ApiError;
-use super::query::CommandTime;
+use super::source::CommandTime;
 use super::view;
 use crate::upstream::options::{PORT, set_option};
 

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tidegate_core::Exchange;
+use tidegate_core::plan::Plan;
 
 use super::objects::{Object, Objects};
-use super::query::Query;
+use super::source::Source;
 use crate::discovery::kept::{DiscoveryState, Figures, Kept, Shown, ShownDiscovery};
 use crate::exposition::{Part, Type};
 
 /// Shows all discoveries; those of `stream` have a mark in front of their names.
-pub(super) fn all(query: &Query<'_>) -> Objects {
+pub(super) fn all(source: &Source) -> Objects {
     let object = |(name, shown): (String, &ShownDiscovery)| {
         let (kind, source, kept) = (shown.kind, shown.source.clone(), shown.kept.clone());
         (name, Object::new(move || show(kind, &source, &kept)))
     };
-    discoveries(query.x).into_iter().map(object).collect()
+    discoveries(&source.plan).into_iter().map(object).collect()
 }
 
 fn show(kind: &str, source: &str, kept: &Kept) -> serde_json::Value {
@@ -46,9 +47,9 @@ fn state_text(state: &DiscoveryState) -> (&'static str, Option<Arc<str>>) {
 }
 
 /// Returns the discoveries of both blocks.
-fn discoveries(x: &Exchange) -> Vec<(String, &ShownDiscovery)> {
-    let http = x.plan.extensions.of::<Shown>().into_iter().flat_map(|shown| &shown.0);
-    let sessions = x.plan.sessions.as_ref().and_then(|plan| plan.extensions.of::<Shown>());
+fn discoveries(plan: &Plan) -> Vec<(String, &ShownDiscovery)> {
+    let http = plan.extensions.of::<Shown>().into_iter().flat_map(|shown| &shown.0);
+    let sessions = plan.sessions.as_ref().and_then(|plan| plan.extensions.of::<Shown>());
     let stream = sessions.into_iter().flat_map(|shown| &shown.0);
     let http = http.map(|(name, shown)| (name.clone(), shown));
     http.chain(stream.map(|(name, shown)| (format!("stream:{name}"), shown))).collect()
@@ -76,7 +77,7 @@ const ROWS: [Row; 6] = [
 pub fn discovery_metrics(x: &Exchange) -> Part {
     let read =
         |(name, shown): (String, &ShownDiscovery)| (name, shown.kept.state(), shown.kept.figures());
-    let groups: Vec<_> = discoveries(x).into_iter().map(read).collect();
+    let groups: Vec<_> = discoveries(&x.plan).into_iter().map(read).collect();
     Part::new(groups.len(), move |out| {
         for (name, kind, help, value) in ROWS.iter().filter(|_| !groups.is_empty()) {
             let name = format!("tidegate_discovery_{name}");

@@ -16,7 +16,7 @@ use tidegate_rt::clock;
 use tidegate_upstream::Group;
 use tidegate_upstream::peers::SlotView;
 
-use super::groups::of_block;
+use super::source::{Source, of_block};
 use crate::cache::config::zones::{ShownCaches, Zone as CacheZone};
 use crate::cache::status::CacheStatus;
 use crate::exposition::Part;
@@ -32,7 +32,7 @@ pub enum Names {
     Ingress,
 }
 
-/// What is shown, collected on the connection's thread.
+/// What is shown.
 struct Collected {
     generation: u64,
     connections: ConnectionFigures,
@@ -62,22 +62,25 @@ pub fn note_start() {
     LazyLock::force(&STARTED);
 }
 
-/// Collects what is shown.
+/// Collects what is shown, when it is written.
 pub fn exporter_metrics(x: &Exchange, names: Names) -> Part {
-    let collected = Collected::of(x);
-    let weight = collected.weight();
-    Part::new(weight, move |out| match names {
-        Names::Own => own::write(&collected, out),
-        Names::Vts => vts::write(&collected, out),
-        Names::Ingress => ingress::write(&collected, out),
+    let source = Source::of(x);
+    Part::new(source.weight(), move |out| {
+        let collected = Collected::of(&source);
+        match names {
+            Names::Own => own::write(&collected, out),
+            Names::Vts => vts::write(&collected, out),
+            Names::Ingress => ingress::write(&collected, out),
+        }
     })
 }
 
 impl Collected {
-    fn of(x: &Exchange) -> Collected {
-        let plan = &x.plan;
+    fn of(source: &Source) -> Collected {
+        let plan = &source.plan;
         let groups = |sessions| {
-            let groups = of_block(x, sessions).map(|groups| groups.changing()).unwrap_or_default();
+            let groups =
+                of_block(plan, sessions).map(|groups| groups.changing()).unwrap_or_default();
             groups.into_iter().map(|(name, (group, _))| (name, group)).collect()
         };
         let caches = plan.extensions.of::<ShownCaches>().map(|caches| caches.0.clone());
@@ -105,21 +108,8 @@ impl Collected {
             limit_conns: plan.figures.tallies(Kind::LimitConn).into_iter().collect(),
             certificates: certificates.map(|(file, of)| (file.clone(), of.validity.1)).collect(),
             memory,
-            now: clock::now(),
+            now: source.now.monotonic,
         }
-    }
-
-    /// Returns the number of objects that have lines.
-    fn weight(&self) -> usize {
-        let peers = |groups: &[(String, Arc<Group>)]| -> usize {
-            groups.iter().map(|(_, group)| group.attempts_max() as usize).sum()
-        };
-        let zones = self.servers.len() + self.locations.len() + self.session_servers.len();
-        zones
-            + self.caches.len()
-            + self.certificates.len()
-            + peers(&self.groups)
-            + peers(&self.session_groups)
     }
 }
 

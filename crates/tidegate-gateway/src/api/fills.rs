@@ -25,7 +25,7 @@ pub(super) fn running(query: &Query<'_>) -> Object {
         .flat_map(|caches| &caches.0)
         .map(|(name, zone)| (name.clone(), zone.clone()))
         .collect();
-    let now = query.now.unix_millis;
+    let now = query.source.now.unix_millis;
     Object::new(move || {
         let mut all: Vec<(&str, usize, Arc<Fill>)> = Vec::new();
         for (name, zone) in &caches {

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use tidegate_codec::request::Method;
-use tidegate_core::Exchange;
 use tidegate_upstream::Group;
 
 use super::change;
 use super::command::{Command, SubPath, allow_change};
 use super::error::ApiError;
-use super::objects::{Form, Object, Objects};
-use super::query::{Changed, CommandResult, CommandTime, Query};
+use super::objects::{Contents, Form, Object, Objects};
+use super::query::{Changed, CommandResult, Query};
 use super::routes::{of_all, of_one};
+use super::source::{CommandTime, Source, of_block};
 use super::view::{self, Sessions};
-use crate::upstream::Groups;
 
 /// The paths of groups below the route, and their methods.
 pub(super) const PATHS: &[SubPath] = &[
@@ -39,27 +38,19 @@ pub(super) fn stream(query: &Query<'_>, command: &Command<'_>) -> Result<Command
     carry_out(query, command, "stream")
 }
 
-/// Returns the groups of the `http` or the `stream` block.
-pub(super) fn of_block(x: &Exchange, stream: bool) -> Option<&Groups> {
-    match stream {
-        false => x.plan.extensions.of(),
-        true => x.plan.sessions.as_ref()?.extensions.of(),
-    }
-}
-
 /// Returns all groups of `http`.
-pub(super) fn all_http(query: &Query<'_>) -> Objects {
-    all(query, Sessions::No)
+pub(super) fn all_http(source: &Source) -> Objects {
+    all(source, Sessions::No)
 }
 
 /// Returns all groups of `stream`.
-pub(super) fn all_stream(query: &Query<'_>) -> Objects {
-    all(query, Sessions::Of)
+pub(super) fn all_stream(source: &Source) -> Objects {
+    all(source, Sessions::Of)
 }
 
-fn all(query: &Query<'_>, sessions: Sessions) -> Objects {
-    let groups = of_block(query.x, sessions == Sessions::Of).cloned().unwrap_or_default();
-    let shown = |(name, (group, zone))| (name, shown(group, zone, query.now, sessions));
+fn all(source: &Source, sessions: Sessions) -> Objects {
+    let groups = of_block(&source.plan, sessions == Sessions::Of).cloned().unwrap_or_default();
+    let shown = |(name, (group, zone))| (name, shown(group, zone, source.now, sessions));
     groups.changing().into_iter().map(shown).collect()
 }
 
@@ -80,7 +71,7 @@ fn carry_out(
     command: &Command<'_>,
     block: &str,
 ) -> Result<CommandResult, ApiError> {
-    let (x, now) = (query.x, query.now);
+    let (x, now) = (query.x, query.source.now);
     let sessions = if block == "stream" { Sessions::Of } else { Sessions::No };
     let method = x.request.method;
     let reads = matches!(method, Method::Get | Method::Head);
@@ -98,9 +89,10 @@ fn carry_out(
         allow_change(query)?;
     }
     let [name, rest @ ..] = command.rest else {
-        return Ok(of_all(query, all(query, sessions), Form::Map));
+        let all = move |source: &Source| all(source, sessions);
+        return Ok(of_all(query, Contents::later(&query.source, all), Form::Map));
     };
-    let groups = of_block(x, sessions == Sessions::Of).cloned().unwrap_or_default();
+    let groups = of_block(&x.plan, sessions == Sessions::Of).cloned().unwrap_or_default();
     let Some((group, zone)) = groups.changing().remove(*name) else {
         return Err(match groups.is_named(name) {
             true => ApiError::new(400, "UpstreamStatic", "upstream is static"),

@@ -76,14 +76,14 @@ pub(super) fn certificates(query: &Query<'_>) -> Object {
     let mut all = Map::new();
     for catalog in catalogs(query) {
         for (file, certificate) in catalog.certificates() {
-            let mut value = shown(certificate, query.now.unix_millis);
+            let mut value = shown(certificate, query.source.now.unix_millis);
             value["servers"] = catalog.certificate_users(file).into();
             all.insert(file.clone(), value);
         }
         for ordered in catalog.ordered() {
             let name = ordered.names.first().map_or("", String::as_str);
             let key = format!("acme_issuer {}: {name}", ordered.issuer);
-            all.insert(key, of_order(ordered, query.now.unix_millis));
+            all.insert(key, of_order(ordered, query.source.now.unix_millis));
         }
     }
     Object::new(move || Value::Object(all))
@@ -175,5 +175,5 @@ fn micros(time: Duration) -> u64 {
 
 /// Returns what the plans of `http` and `stream` show.
 fn catalogs<'a>(query: &'a Query<'_>) -> impl Iterator<Item = &'a Catalog> {
-    [Some(&query.x.plan.figures), of_sessions(query)].into_iter().flatten()
+    [Some(&query.x.plan.figures), of_sessions(&query.source)].into_iter().flatten()
 }

@@ -9,7 +9,7 @@ use tidegate_core::blocking;
 
 use super::command::{Command, SubPath, allow_change};
 use super::error::ApiError;
-use super::objects::{Form, Object, Objects};
+use super::objects::{Contents, Form, Object, Objects};
 use super::query::{Changed, CommandResult, Query};
 use super::routes::of_all;
 use crate::keyval::pairs::{self, Pair, PairsError, Wanted};
@@ -67,8 +67,10 @@ fn carry_out(
     if !reads {
         allow_change(query)?;
     }
-    let now = query.now.monotonic;
-    let [name] = command.rest else { return Ok(of_all(query, all(zones, now), Form::Map)) };
+    let now = query.source.now.monotonic;
+    let [name] = command.rest else {
+        return Ok(of_all(query, Contents::of(all(zones, now)), Form::Map));
+    };
     let unknown = || ApiError::new(404, "KeyvalNotFound", "keyval not found");
     let zone = zones.and_then(|zones| zones.0.get(*name)).ok_or_else(unknown)?;
     if let (Some(shared), false) = (&zone.shared, reads) {

@@ -1,7 +1,8 @@
-//! Objects of the API: a snapshot is taken on the connection's thread, and written in pieces on a pool thread.
+//! Objects of the API: they are collected and written in pieces on a pool thread, where there are many.
 //!
-//! Making the JSON of thousands of servers takes longer than an event loop may be held. A handler collects references
-//! to what is shown; each object is made when it is written. Small responses are written at once.
+//! Collecting thousands of zones, and making the JSON of thousands of servers, takes longer than an event loop may be held.
+//! So a handler says where objects come from ([`Contents`]); each is made when it is written. Small responses are written at
+//! once.
 
 use std::io;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 use tidegate_core::generated::generate;
 use tidegate_core::{Body, BodyError, Chunk, blocking};
 
+use super::source::Source;
 use crate::exposition::WEIGHT_AT_ONCE;
 
 /// Something that can be shown, and perhaps be reset.
@@ -87,6 +89,37 @@ fn value_of(mut write: Pieces) -> Value {
 /// Objects by name, in the order in which they are shown.
 pub(super) type Objects = Vec<(String, Object)>;
 
+/// The objects of a document, which may be collected when it is written.
+pub(super) struct Contents {
+    make: Box<dyn FnOnce() -> Objects + Send>,
+    /// Objects in them that take time.
+    weight: usize,
+}
+
+impl Contents {
+    /// Makes contents of objects that are there.
+    pub(super) fn of(objects: Objects) -> Contents {
+        let weight = objects.iter().map(|(_, object)| object.weight).sum();
+        Contents { make: Box::new(move || objects), weight }
+    }
+
+    /// Makes contents that are collected when they are written.
+    pub(super) fn later(
+        source: &Source,
+        all: impl FnOnce(&Source) -> Objects + Send + 'static,
+    ) -> Contents {
+        let (source, weight) = (source.clone(), source.weight());
+        Contents { make: Box::new(move || all(&source)), weight }
+    }
+
+    /// Makes one object of all.
+    pub(super) fn whole(self) -> Object {
+        let weight = self.weight;
+        let document = Document { objects: self, form: Form::Map, fields: None };
+        Object::of_pieces(document.writer()).weighing(weight)
+    }
+}
+
 /// How several objects are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -100,7 +133,7 @@ pub(super) enum Form {
 
 /// The value of a response.
 pub(super) struct Document {
-    pub(super) objects: Objects,
+    pub(super) objects: Contents,
     pub(super) form: Form,
     /// The fields of each object that are wanted; `None` for all.
     pub(super) fields: Option<Vec<String>>,
@@ -111,7 +144,8 @@ const PIECE_BYTES: usize = 64 * 1024;
 
 impl Document {
     pub(super) fn single(object: Object) -> Document {
-        Document { objects: vec![(String::new(), object)], form: Form::Single, fields: None }
+        let objects = Contents::of(vec![(String::new(), object)]);
+        Document { objects, form: Form::Single, fields: None }
     }
 
     /// Returns a writer of its text, a part at each call; it returns `false` behind the last one.
@@ -122,7 +156,7 @@ impl Document {
 
     /// Makes the body of a response.
     pub(super) fn body(self) -> Body {
-        let weight: usize = self.objects.iter().map(|(_, object)| object.weight).sum();
+        let weight = self.objects.weight;
         let mut writer = Writer::new(self);
         if weight <= WEIGHT_AT_ONCE {
             let mut text = Vec::new();
@@ -151,7 +185,11 @@ impl Document {
 
 /// The position in a document that is written.
 struct Writer {
+    /// Makes the objects, until the first one is written.
+    make: Option<Box<dyn FnOnce() -> Objects + Send>>,
     objects: std::vec::IntoIter<(String, Object)>,
+    /// Whether names are written instead of objects.
+    names: bool,
     form: Form,
     fields: Option<Vec<String>>,
     started: bool,
@@ -165,13 +203,9 @@ impl Writer {
         // Without fields there are names alone.
         let names = form == Form::Map && fields.as_ref().is_some_and(Vec::is_empty);
         let form = if names { Form::List } else { form };
-        let objects = objects.into_iter().map(|(name, object)| match names {
-            true => (String::new(), Object::new(move || name.into())),
-            false => (name, object),
-        });
         let fields = fields.filter(|_| !names);
-        let objects = objects.collect::<Vec<_>>().into_iter();
-        Writer { objects, form, fields, started: false, present: None }
+        let (make, objects) = (Some(objects.make), Vec::new().into_iter());
+        Writer { make, objects, names, form, fields, started: false, present: None }
     }
 
     /// Writes the next object, or a piece of one; returns `false` behind the last one.
@@ -187,10 +221,12 @@ impl Writer {
             Form::Map => ("{", "}"),
             Form::List => ("[", "]"),
         };
-        let first = !std::mem::replace(&mut self.started, true);
-        if first {
+        if let Some(make) = self.make.take() {
+            self.objects = make().into_iter();
             out.extend_from_slice(open.as_bytes());
+            return true;
         }
+        let first = !std::mem::replace(&mut self.started, true);
         let Some((name, object)) = self.objects.next() else {
             out.extend_from_slice(close.as_bytes());
             return false;
@@ -199,10 +235,11 @@ impl Writer {
             out.push(b',');
         }
         if self.form == Form::Map {
-            out.extend_from_slice(Value::String(name).to_string().as_bytes());
+            out.extend_from_slice(Value::from(&*name).to_string().as_bytes());
             out.push(b':');
         }
         let mut value = match object.show {
+            _ if self.names => name.into(),
             Show::Whole(show) => show(),
             Show::Pieces(write) if self.fields.is_none() => {
                 self.present = Some(write);

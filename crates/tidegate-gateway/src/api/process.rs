@@ -8,6 +8,7 @@ use tidegate_core::figures::{HANDSHAKES, Tally, VERIFY_FAILURES, handshakes};
 
 use super::objects::{Object, Objects};
 use super::query::Query;
+use super::source::Source;
 use super::view::time;
 
 /// The build, as nginx Plus' release that has these paths: clients choose by it what they ask for.
@@ -24,7 +25,7 @@ pub(super) fn nginx(query: &Query<'_>) -> Object {
         "address": address(query),
         "generation": query.x.plan.generation,
         "load_timestamp": time(query.settings.loaded),
-        "timestamp": time(query.now.unix_millis),
+        "timestamp": time(query.source.now.unix_millis),
         "pid": std::process::id(),
         "ppid": tidegate_os::process::parent_id(),
     });
@@ -45,7 +46,7 @@ pub(super) fn processes(_: &Query<'_>) -> Object {
     Object::new(|| json!({ "respawned": 0 })).resettable(|| {})
 }
 
-pub(super) fn connections(_: &Query<'_>) -> Object {
+pub(super) fn connections() -> Object {
     let show = || {
         let mut figures = counters::figures();
         let before = ACCEPTED_BEFORE.load(Relaxed);
@@ -56,7 +57,7 @@ pub(super) fn connections(_: &Query<'_>) -> Object {
     Object::new(show).resettable(|| ACCEPTED_BEFORE.store(counters::figures().accepted, Relaxed))
 }
 
-pub(super) fn requests(_: &Query<'_>) -> Object {
+pub(super) fn requests() -> Object {
     let show = || {
         let figures = counters::figures();
         let total = figures.requests.saturating_sub(REQUESTS_BEFORE.load(Relaxed));
@@ -66,7 +67,7 @@ pub(super) fn requests(_: &Query<'_>) -> Object {
 }
 
 /// Returns the event loops, which are nginx's workers here: threads of one process.
-pub(super) fn workers(_: &Query<'_>) -> Objects {
+pub(super) fn workers(_: &Source) -> Objects {
     let threads = counters::threads().into_iter().enumerate();
     let worker = |(id, figures): (usize, ConnectionFigures)| {
         let show = move || {
@@ -93,7 +94,7 @@ fn connections_of(figures: &ConnectionFigures) -> Value {
     })
 }
 
-pub(super) fn ssl(_: &Query<'_>) -> Object {
+pub(super) fn ssl() -> Object {
     Object::new(|| handshakes_of(handshakes())).resettable(|| handshakes().reset())
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_core::Exchange;
 
 use super::objects::{Object, Objects};
-use super::query::{self, Query, Settings};
+use super::source::Source;
 use super::{caches, groups, process, zones};
 use crate::exposition::{Exposition, Part, Type, label};
 
@@ -16,7 +16,7 @@ struct Section {
     prefix: &'static str,
     /// Where the objects are, for the description.
     path: &'static str,
-    objects: fn(&Query<'_>) -> Objects,
+    objects: fn(&Source) -> Objects,
     labels: Labels,
     families: &'static [Family],
 }
@@ -42,14 +42,9 @@ const COUNTER: Type = Type::NamedCounter;
 const GAUGE: Type = Type::Gauge;
 
 const SECTIONS: &[Section] = &[
-    one(
-        "connections_",
-        "connections",
-        |query| vec![named(process::connections(query))],
-        CONNECTIONS,
-    ),
-    one("http_requests_", "http/requests", |query| vec![named(process::requests(query))], REQUESTS),
-    one("ssl_", "ssl", |query| vec![named(process::ssl(query))], HANDSHAKES),
+    one("connections_", "connections", |_| vec![named(process::connections())], CONNECTIONS),
+    one("http_requests_", "http/requests", |_| vec![named(process::requests())], REQUESTS),
+    one("ssl_", "ssl", |_| vec![named(process::ssl())], HANDSHAKES),
     by_name("server_zone_", "http/server_zones", zones::servers, "server_zone", SERVER),
     by_name("location_zone_", "http/location_zones", zones::locations, "location_zone", LOCATION),
     by_name(
@@ -92,7 +87,7 @@ const SECTIONS: &[Section] = &[
 const fn one(
     prefix: &'static str,
     path: &'static str,
-    objects: fn(&Query<'_>) -> Objects,
+    objects: fn(&Source) -> Objects,
     families: &'static [Family],
 ) -> Section {
     section(prefix, path, objects, Labels::None, families)
@@ -101,7 +96,7 @@ const fn one(
 const fn by_name(
     prefix: &'static str,
     path: &'static str,
-    objects: fn(&Query<'_>) -> Objects,
+    objects: fn(&Source) -> Objects,
     label: &'static str,
     families: &'static [Family],
 ) -> Section {
@@ -111,7 +106,7 @@ const fn by_name(
 const fn section(
     prefix: &'static str,
     path: &'static str,
-    objects: fn(&Query<'_>) -> Objects,
+    objects: fn(&Source) -> Objects,
     labels: Labels,
     families: &'static [Family],
 ) -> Section {
@@ -261,17 +256,12 @@ const WORKER: &[Family] = &[
 
 /// Collects what is shown.
 pub fn plus_metrics(x: &Exchange) -> Part {
-    let now = query::now();
-    let settings = Settings { write: false, show_keys: false, loaded: 0, prefix: 0 };
-    let query = Query { x, settings: &settings, now };
-    let collect = |section: &'static Section| (section, (section.objects)(&query));
-    let sections: Vec<_> = SECTIONS.iter().map(collect).collect();
-    let objects = sections.iter().flat_map(|(_, objects)| objects);
-    let weight = objects.map(|(_, object)| object.weight()).sum();
-    Part::new(weight, move |out| {
+    let source = Source::of(x);
+    Part::new(source.weight(), move |out| {
         out.family("nginxplus_up", GAUGE, "Always 1.").line(&[], 1);
-        for (section, objects) in sections {
-            let shown = objects.into_iter().map(|(name, object)| (name, object.value()));
+        for section in SECTIONS {
+            let shown =
+                (section.objects)(&source).into_iter().map(|(name, object)| (name, object.value()));
             write_section(section, &lines_of(section.labels, shown), out);
         }
     })

@@ -1,16 +1,15 @@
 //! A command and its result, as all parts of the API use them.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde_json::Value;
 use tidegate_cache::ListPosition;
 use tidegate_codec::uri;
 use tidegate_core::{Body, Exchange};
-use tidegate_rt::clock;
 use tidegate_upstream::Group;
 
 use super::objects::{Document, Object};
+use super::source::Source;
 use crate::cache::config::zones as cache;
 use crate::cache::purge::PurgeTarget;
 use crate::keyval::Zone;
@@ -27,19 +26,6 @@ pub(super) struct Settings {
     pub(super) loaded: u64,
     /// Bytes of the location's name.
     pub(super) prefix: usize,
-}
-
-/// The time of a command, by both clocks.
-#[derive(Clone, Copy)]
-pub(super) struct CommandTime {
-    pub(super) monotonic: Instant,
-    /// Milliseconds since 1970.
-    pub(super) unix_millis: u64,
-}
-
-/// Returns the present time by both clocks.
-pub(super) fn now() -> CommandTime {
-    CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() }
 }
 
 /// The result of a command.
@@ -109,7 +95,7 @@ impl CommandResult {
 pub(super) struct Query<'a> {
     pub(super) x: &'a Exchange,
     pub(super) settings: &'a Settings,
-    pub(super) now: CommandTime,
+    pub(super) source: Source,
 }
 
 /// Returns an argument, decoded.

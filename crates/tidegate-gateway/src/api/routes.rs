@@ -8,12 +8,16 @@ use tidegate_core::timeline;
 
 use super::command::{CarryOut, Command, Deletes, SubPath, allow, leaf};
 use super::error::ApiError;
-use super::objects::{Document, Form, Object, Objects};
+use super::objects::{Contents, Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
+use super::source::Source;
 use super::{
     cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi,
     process, purge, sync, tiers, zones,
 };
+
+/// Collects objects.
+type Collect = fn(&Source) -> Objects;
 
 /// A path of the API and what is there.
 pub(super) struct Route {
@@ -30,7 +34,7 @@ pub(super) enum Content {
     Object { show: fn(&Query<'_>) -> Object, delete: Deletes },
     /// Objects, each with a path of its own below this one, where DELETE may reset it.
     Collection {
-        all: fn(&Query<'_>) -> Objects,
+        all: Collect,
         form: Form,
         delete: Deletes,
         /// Code and text of the error for a name that no object has.
@@ -53,7 +57,7 @@ const fn object(
 
 const fn collection(
     path: &'static [&'static str],
-    all: fn(&Query<'_>) -> Objects,
+    all: Collect,
     delete: Deletes,
     missing: (&'static str, &'static str),
 ) -> Route {
@@ -77,10 +81,10 @@ pub(super) const ROUTES: &[Route] = &[
     directory(&[]),
     object(&["nginx"], process::nginx, Deletes::Never),
     object(&["processes"], process::processes, Deletes::Resets),
-    object(&["connections"], process::connections, Deletes::Resets),
+    object(&["connections"], |_| process::connections(), Deletes::Resets),
     collection(&["slabs"], zones::slabs, Deletes::Resets, ("SlabNotFound", "slab not found")),
     directory(&["http"]),
-    object(&["http", "requests"], process::requests, Deletes::Resets),
+    object(&["http", "requests"], |_| process::requests(), Deletes::Resets),
     collection(&["http", "server_zones"], zones::servers, Deletes::Resets, SERVER_ZONE),
     collection(&["http", "location_zones"], zones::locations, Deletes::Resets, LOCATION_ZONE),
     collection(
@@ -110,7 +114,7 @@ pub(super) const ROUTES: &[Route] = &[
         Deletes::Resets,
         ("ResolverZoneNotFound", "resolver zone not found"),
     ),
-    object(&["ssl"], process::ssl, Deletes::Resets),
+    object(&["ssl"], |_| process::ssl(), Deletes::Resets),
     Route {
         path: &["workers"],
         content: Content::Collection {
@@ -228,13 +232,13 @@ pub(super) fn carry_out(
         }
         (Content::Collection { all, form, .. }, []) => {
             allow(query, Deletes::Never)?;
-            Ok(of_all(query, all(query), *form))
+            Ok(of_all(query, Contents::later(&query.source, *all), *form))
         }
         (Content::Collection { all, delete, missing: (code, text), .. }, name) => {
             allow(query, *delete)?;
             // Names may have slashes: values of variables are names of zones.
             let name = name.join("/");
-            let found = all(query).into_iter().find(|(known, _)| *known == name);
+            let found = all(&query.source).into_iter().find(|(known, _)| *known == name);
             let (_, object) = found.ok_or_else(|| ApiError::new(404, code, *text))?;
             Ok(of_one(query, object))
         }
@@ -242,27 +246,33 @@ pub(super) fn carry_out(
     }
 }
 
+/// The collections of groups, which have a function for their paths.
+const GROUPS: [(&str, Collect); 2] =
+    [("http/upstreams", groups::all_http), ("stream/upstreams", groups::all_stream)];
+
 /// Shows all objects of the API at one time, each under its path, and collections as one object.
 fn snapshot(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
     leaf(query, command)?;
+    let source = &query.source;
     let of_page = json!({
         "bounds_ms": BOUNDS_MILLIS,
         "cpu_ms": history::cpu_millis(),
-        "time_ms": query.now.unix_millis,
+        "time_ms": source.now.unix_millis,
         "write": query.settings.write,
     });
     let mut objects = vec![("api".to_owned(), Object::new(move || of_page))];
     for Route { path, content } in ROUTES {
         let object = match content {
             Content::Object { show, .. } => show(query),
-            Content::Collection { all, .. } => collected(all(query)),
+            Content::Collection { all, .. } => Contents::later(source, *all).whole(),
             _ => continue,
         };
         objects.push((path.join("/"), object));
     }
-    objects.push(("http/upstreams".to_owned(), collected(groups::all_http(query))));
-    objects.push(("stream/upstreams".to_owned(), collected(groups::all_stream(query))));
-    Ok(of_all(query, objects, Form::Map))
+    for (path, all) in GROUPS {
+        objects.push((path.to_owned(), Contents::later(source, all).whole()));
+    }
+    Ok(of_all(query, Contents::later(source, |_| objects), Form::Map))
 }
 
 /// Shows the figures of the last minutes.
@@ -294,15 +304,8 @@ fn slow(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiEr
     Ok(of_one(query, Object::of_pieces(write)))
 }
 
-/// Makes one object of many.
-pub(super) fn collected(objects: Objects) -> Object {
-    let weight = objects.iter().map(|(_, object)| object.weight()).sum();
-    let document = Document { objects, form: Form::Map, fields: None };
-    Object::of_pieces(document.writer()).weighing(weight)
-}
-
 /// Shows objects, or the fields of each that are wanted.
-pub(super) fn of_all(query: &Query<'_>, objects: Objects, form: Form) -> CommandResult {
+pub(super) fn of_all(query: &Query<'_>, objects: Contents, form: Form) -> CommandResult {
     CommandResult::new(Document { objects, form, fields: fields(query) })
 }
 

@@ -8,11 +8,12 @@ use tidegate_store::State;
 
 use super::objects::{Object, Objects};
 use super::query::Query;
+use super::source::Source;
 use crate::zone_sync::{Stores, SyncStore};
 
 /// Shows all stores together, as `zone_sync` of the commercial nginx: zones with their records, and messages.
 pub(super) fn zone_sync(query: &Query<'_>) -> Object {
-    let stores = stores(query);
+    let stores = stores(&query.source);
     Object::new(move || {
         let mut zones = Map::new();
         let (mut bytes_in, mut bytes_out, mut in_, mut out, mut online) = (0, 0, 0, 0, 0);
@@ -47,10 +48,10 @@ pub(super) fn zone_sync(query: &Query<'_>) -> Object {
 }
 
 /// Shows each store with the state of its connection.
-pub(super) fn all(query: &Query<'_>) -> Objects {
+pub(super) fn all(source: &Source) -> Objects {
     let object =
         |(name, store): (String, Arc<SyncStore>)| (name, Object::new(move || show(&store)));
-    stores(query).into_iter().map(object).collect()
+    stores(source).into_iter().map(object).collect()
 }
 
 fn show(store: &SyncStore) -> Value {
@@ -86,8 +87,8 @@ fn show(store: &SyncStore) -> Value {
 }
 
 /// Returns the stores of both blocks; those of `stream` have a mark in front of their names.
-fn stores(query: &Query<'_>) -> Vec<(String, Arc<SyncStore>)> {
-    let plan = &query.x.plan;
+fn stores(source: &Source) -> Vec<(String, Arc<SyncStore>)> {
+    let plan = &source.plan;
     let http = plan.extensions.of::<Stores>().into_iter().flat_map(|stores| &stores.0);
     let sessions = plan.sessions.as_ref().and_then(|plan| plan.extensions.of::<Stores>());
     let stream = sessions.into_iter().flat_map(|stores| &stores.0);

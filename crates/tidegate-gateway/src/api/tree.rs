@@ -23,8 +23,9 @@ use tidegate_codec::request::Method;
 use tidegate_core::{Exchange, Level, Step, Template, blocking};
 
 use super::caches;
-use super::objects::{Document, Object, Objects};
-use super::query::{self, Query, Settings};
+use super::objects::{Contents, Document, Object, Objects};
+use super::query::{Query, Settings};
+use super::source::Source;
 use crate::exposition::WEIGHT_AT_ONCE;
 use error::TreeError;
 pub(super) use process::look_at_program;
@@ -54,6 +55,7 @@ pub(crate) enum Dates {
 }
 
 /// What objects are shown with.
+#[derive(Clone)]
 pub(super) struct View {
     dates: Dates,
     files: Option<ConfigFiles>,
@@ -63,23 +65,23 @@ pub(super) struct View {
 enum Content {
     Object(fn(&Query<'_>, &View) -> Object),
     /// Objects by name.
-    Collection(fn(&Query<'_>, &View) -> Objects),
+    Collection(fn(&Source, &View) -> Objects),
 }
 
 /// The paths below `/status`, in the order in which they are shown.
 const ROUTES: &[(&[&str], Content)] = &[
     (&["angie"], Content::Object(process::server)),
-    (&["connections"], Content::Object(|query, _| super::process::connections(query))),
-    (&["slabs"], Content::Collection(|query, _| super::zones::slabs(query))),
-    (&["http", "server_zones"], Content::Collection(|query, _| zones::servers(query))),
-    (&["http", "location_zones"], Content::Collection(|query, _| zones::locations(query))),
-    (&["http", "caches"], Content::Collection(|query, _| caches::caches(query))),
-    (&["http", "limit_conns"], Content::Collection(|query, _| zones::limit_conns(query))),
-    (&["http", "limit_reqs"], Content::Collection(|query, _| zones::limit_reqs(query))),
+    (&["connections"], Content::Object(|_, _| super::process::connections())),
+    (&["slabs"], Content::Collection(|source, _| super::zones::slabs(source))),
+    (&["http", "server_zones"], Content::Collection(|source, _| zones::servers(source))),
+    (&["http", "location_zones"], Content::Collection(|source, _| zones::locations(source))),
+    (&["http", "caches"], Content::Collection(|source, _| caches::caches(source))),
+    (&["http", "limit_conns"], Content::Collection(|source, _| zones::limit_conns(source))),
+    (&["http", "limit_reqs"], Content::Collection(|source, _| zones::limit_reqs(source))),
     (&["http", "upstreams"], Content::Collection(groups::http)),
-    (&["resolvers"], Content::Collection(|query, _| zones::resolvers(query))),
-    (&["stream", "server_zones"], Content::Collection(|query, _| zones::session_servers(query))),
-    (&["stream", "limit_conns"], Content::Collection(|query, _| zones::session_limits(query))),
+    (&["resolvers"], Content::Collection(|source, _| zones::resolvers(source))),
+    (&["stream", "server_zones"], Content::Collection(|source, _| zones::session_servers(source))),
+    (&["stream", "limit_conns"], Content::Collection(|source, _| zones::session_limits(source))),
     (&["stream", "upstreams"], Content::Collection(groups::stream)),
 ];
 
@@ -164,7 +166,7 @@ fn dates(args: &[u8]) -> Dates {
 /// time where there are many objects.
 pub fn figures_tree(x: &Exchange) -> impl FnOnce() -> Value + Send + 'static {
     let settings = Settings { write: false, show_keys: false, loaded: 0, prefix: 0 };
-    let query = Query { x, settings: &settings, now: query::now() };
+    let query = Query { x, settings: &settings, source: Source::of(x) };
     let object = below(&query, &View { dates: Dates::Epoch, files: None }, &[]);
     move || object.value()
 }
@@ -172,7 +174,7 @@ pub fn figures_tree(x: &Exchange) -> impl FnOnce() -> Value + Send + 'static {
 /// Finds what a path names, whose first part is `status`.
 fn find(x: &Exchange, loaded: u64, view: &View, parts: &[&str]) -> Option<Found> {
     let settings = Settings { write: false, show_keys: false, loaded, prefix: 0 };
-    let query = Query { x, settings: &settings, now: query::now() };
+    let query = Query { x, settings: &settings, source: Source::of(x) };
     let [root, rest @ ..] = parts else {
         return Some(Found::Whole(below(&query, view, &[]).inside(ROOT)));
     };
@@ -193,10 +195,10 @@ fn find(x: &Exchange, loaded: u64, view: &View, parts: &[&str]) -> Option<Found>
     match content {
         Content::Object(show) => Some(Found::of(show(&query, view), names)),
         Content::Collection(all) if names.is_empty() => {
-            Some(Found::Whole(super::routes::collected(all(&query, view))))
+            Some(Found::Whole(later(&query, view, *all)))
         }
         Content::Collection(all) => {
-            let mut objects = all(&query, view);
+            let mut objects = all(&query.source, view);
             let (place, used) = name_at(&names, |name| {
                 objects.iter().position(|(known, _)| without_slashes(known) == name)
             })?;
@@ -234,11 +236,17 @@ fn below(query: &Query<'_>, view: &View, directory: &[&str]) -> Object {
         let object = match content {
             _ if path.len() > depth + 1 => below(query, view, &path[..=depth]),
             Content::Object(show) => show(query, view),
-            Content::Collection(all) => super::routes::collected(all(query, view)),
+            Content::Collection(all) => later(query, view, *all),
         };
         objects.push((name.to_owned(), object));
     }
-    super::routes::collected(objects)
+    Contents::later(&query.source, |_| objects).whole()
+}
+
+/// Shows a collection as one object.
+fn later(query: &Query<'_>, view: &View, all: fn(&Source, &View) -> Objects) -> Object {
+    let view = view.clone();
+    Contents::later(&query.source, move |source| all(source, &view)).whole()
 }
 
 /// Returns the part of a value that the names lead to.

@@ -12,7 +12,7 @@ use tidegate_upstream::peers::{Health, Member, Peer, SlotView, Statistics};
 use tidegate_upstream::{Group, ServerOptions, idle_of};
 
 use super::process::handshakes_of;
-use super::query::CommandTime;
+use super::source::CommandTime;
 use super::write::{ObjectWriter, write_text};
 
 /// Whether a group serves sessions of `stream`; requests of `http` have other figures.

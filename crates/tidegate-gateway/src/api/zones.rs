@@ -10,14 +10,14 @@ use tidegate_upstream::resolve::{OUTCOMES, QUESTIONS};
 
 use super::objects::{Object, Objects};
 use super::process::handshakes_of;
-use super::query::Query;
+use super::source::Source;
 
-pub(super) fn servers(query: &Query<'_>) -> Objects {
-    zones(Some(&query.x.plan.figures), Kind::Server, server)
+pub(super) fn servers(source: &Source) -> Objects {
+    zones(Some(&source.plan.figures), Kind::Server, server)
 }
 
-pub(super) fn locations(query: &Query<'_>) -> Objects {
-    zones(Some(&query.x.plan.figures), Kind::Location, |zone| {
+pub(super) fn locations(source: &Source) -> Objects {
+    zones(Some(&source.plan.figures), Kind::Location, |zone| {
         let totals = zone.totals();
         json!({
             "requests": totals.requests(),
@@ -30,13 +30,13 @@ pub(super) fn locations(query: &Query<'_>) -> Objects {
 }
 
 /// Returns the times of the requests of servers.
-pub(super) fn server_times(query: &Query<'_>) -> Objects {
-    zones(Some(&query.x.plan.figures), Kind::Server, times)
+pub(super) fn server_times(source: &Source) -> Objects {
+    zones(Some(&source.plan.figures), Kind::Server, times)
 }
 
 /// Returns the times of the requests of locations.
-pub(super) fn location_times(query: &Query<'_>) -> Objects {
-    zones(Some(&query.x.plan.figures), Kind::Location, times)
+pub(super) fn location_times(source: &Source) -> Objects {
+    zones(Some(&source.plan.figures), Kind::Location, times)
 }
 
 /// Shows how many requests took a time up to each bound and above the one before, and their sum in milliseconds.
@@ -45,8 +45,8 @@ fn times(zone: &Zone) -> Value {
     json!({ "counts": totals.times, "bounds_ms": BOUNDS_MILLIS, "sum_ms": totals.micros / 1000 })
 }
 
-pub(super) fn session_servers(query: &Query<'_>) -> Objects {
-    zones(of_sessions(query), Kind::SessionServer, session_server)
+pub(super) fn session_servers(source: &Source) -> Objects {
+    zones(of_sessions(source), Kind::SessionServer, session_server)
 }
 
 fn server(zone: &Zone) -> Value {
@@ -112,17 +112,17 @@ pub(super) fn responses_of(
     })
 }
 
-pub(super) fn limit_reqs(query: &Query<'_>) -> Objects {
-    tallies(Some(&query.x.plan.figures), Kind::LimitReq, |totals| limited(&LIMIT_REQ, totals))
+pub(super) fn limit_reqs(source: &Source) -> Objects {
+    tallies(Some(&source.plan.figures), Kind::LimitReq, |totals| limited(&LIMIT_REQ, totals))
 }
 
-pub(super) fn limit_conns(query: &Query<'_>) -> Objects {
-    tallies(Some(&query.x.plan.figures), Kind::LimitConn, |totals| limited(&LIMIT_CONN, totals))
+pub(super) fn limit_conns(source: &Source) -> Objects {
+    tallies(Some(&source.plan.figures), Kind::LimitConn, |totals| limited(&LIMIT_CONN, totals))
 }
 
-pub(super) fn session_limit_conns(query: &Query<'_>) -> Objects {
+pub(super) fn session_limit_conns(source: &Source) -> Objects {
     let show = |totals: &[u64]| limited(&LIMIT_CONN, totals);
-    tallies(of_sessions(query), Kind::SessionLimitConn, show)
+    tallies(of_sessions(source), Kind::SessionLimitConn, show)
 }
 
 /// Shows what limits decided. What the zone had no room for is rejected; what has no key is not shown.
@@ -142,25 +142,25 @@ fn limited(names: &[&str], totals: &[u64]) -> Value {
     Value::Object(value)
 }
 
-pub(super) fn resolvers(query: &Query<'_>) -> Objects {
-    resolver_zones(query, |totals| {
+pub(super) fn resolvers(source: &Source) -> Objects {
+    resolver_zones(source, |totals| {
         let (questions, outcomes) = totals.split_at(QUESTIONS.len().min(totals.len()));
         json!({ "requests": named(&QUESTIONS, questions), "responses": named(&OUTCOMES, outcomes) })
     })
 }
 
 /// Returns the zones of resolvers of `http` and `stream`.
-pub(super) fn resolver_zones(query: &Query<'_>, show: fn(&[u64]) -> Value) -> Objects {
-    let mut zones = tallies(Some(&query.x.plan.figures), Kind::Resolver, show);
-    zones.extend(tallies(of_sessions(query), Kind::Resolver, show));
+pub(super) fn resolver_zones(source: &Source, show: fn(&[u64]) -> Value) -> Objects {
+    let mut zones = tallies(Some(&source.plan.figures), Kind::Resolver, show);
+    zones.extend(tallies(of_sessions(source), Kind::Resolver, show));
     zones.sort_by(|(one, _), (other, _)| one.cmp(other));
     zones.dedup_by(|(one, _), (other, _)| one == other);
     zones
 }
 
 /// Returns the zones of memory of `http` and `stream`.
-pub(super) fn slabs(query: &Query<'_>) -> Objects {
-    let catalogs = [Some(&query.x.plan.figures), of_sessions(query)];
+pub(super) fn slabs(source: &Source) -> Objects {
+    let catalogs = [Some(&source.plan.figures), of_sessions(source)];
     let slabs = catalogs.into_iter().flatten().flat_map(Catalog::slabs);
     let object = |(name, slab): (&String, &Slab)| {
         let slab = slab.clone();
@@ -197,8 +197,8 @@ fn slab_value(slab: &Slab) -> Value {
     })
 }
 
-pub(super) fn of_sessions<'a>(query: &'a Query<'_>) -> Option<&'a Catalog> {
-    query.x.plan.sessions.as_ref().map(|plan| &plan.figures)
+pub(super) fn of_sessions(source: &Source) -> Option<&Catalog> {
+    source.plan.sessions.as_ref().map(|plan| &plan.figures)
 }
 
 pub(super) fn zones(catalog: Option<&Catalog>, kind: Kind, show: fn(&Zone) -> Value) -> Objects {

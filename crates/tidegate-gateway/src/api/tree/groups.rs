@@ -8,23 +8,22 @@ use serde_json::{Map, Value, json};
 use tidegate_upstream::peers::{Health, Peer, SlotView};
 use tidegate_upstream::{Group, idle_of};
 
-use super::super::groups::of_block;
 use super::super::objects::{Object, Objects};
-use super::super::query::{CommandTime, Query};
+use super::super::source::{CommandTime, Source, of_block};
 use super::super::view::{SESSION_TIMES, Sessions, TIMES};
 use super::{Dates, View, time};
 
-pub(super) fn http(query: &Query<'_>, view: &View) -> Objects {
-    all(query, view, Sessions::No)
+pub(super) fn http(source: &Source, view: &View) -> Objects {
+    all(source, view, Sessions::No)
 }
 
-pub(super) fn stream(query: &Query<'_>, view: &View) -> Objects {
-    all(query, view, Sessions::Of)
+pub(super) fn stream(source: &Source, view: &View) -> Objects {
+    all(source, view, Sessions::Of)
 }
 
-fn all(query: &Query<'_>, view: &View, sessions: Sessions) -> Objects {
-    let groups = of_block(query.x, sessions == Sessions::Of).cloned().unwrap_or_default();
-    let (now, dates) = (query.now, view.dates);
+fn all(source: &Source, view: &View, sessions: Sessions) -> Objects {
+    let groups = of_block(&source.plan, sessions == Sessions::Of).cloned().unwrap_or_default();
+    let (now, dates) = (source.now, view.dates);
     let object = |(name, (group, _)): (String, (Arc<Group>, String))| {
         let weight = group.attempts_max() as usize;
         let show = move || shown(&group, now, dates, sessions);

@@ -5,12 +5,12 @@ use tidegate_core::figures::{HANDSHAKES, Kind, LIMIT_CONN, LIMIT_REQ, Tally, Tot
 use tidegate_upstream::resolve::{OUTCOMES, QUESTIONS, SENT};
 
 use super::super::objects::Objects;
-use super::super::query::Query;
+use super::super::source::Source;
 use super::super::zones::{of_sessions, resolver_zones, tallies, zones};
 use super::named;
 
-pub(super) fn servers(query: &Query<'_>) -> Objects {
-    zones(Some(&query.x.plan.figures), Kind::Server, |zone| {
+pub(super) fn servers(source: &Source) -> Objects {
+    zones(Some(&source.plan.figures), Kind::Server, |zone| {
         let totals = zone.totals();
         let value = json!({
             "requests": {
@@ -25,8 +25,8 @@ pub(super) fn servers(query: &Query<'_>) -> Objects {
     })
 }
 
-pub(super) fn locations(query: &Query<'_>) -> Objects {
-    zones(Some(&query.x.plan.figures), Kind::Location, |zone| {
+pub(super) fn locations(source: &Source) -> Objects {
+    zones(Some(&source.plan.figures), Kind::Location, |zone| {
         let totals = zone.totals();
         json!({
             "requests": { "total": totals.requests(), "discarded": totals.discarded() },
@@ -46,8 +46,8 @@ const SESSIONS: [(u16, &str); 6] = [
     (503, "service_unavailable"),
 ];
 
-pub(super) fn session_servers(query: &Query<'_>) -> Objects {
-    zones(of_sessions(query), Kind::SessionServer, |zone| {
+pub(super) fn session_servers(source: &Source) -> Objects {
+    zones(of_sessions(source), Kind::SessionServer, |zone| {
         let totals = zone.totals();
         let of = |status: u16| totals.codes().find(|(code, _)| *code == status);
         let sessions = SESSIONS.map(|(code, name)| (name, of(code).map_or(0, |(_, count)| count)));
@@ -96,20 +96,20 @@ fn handshakes(tally: &Tally) -> Value {
     })
 }
 
-pub(super) fn limit_reqs(query: &Query<'_>) -> Objects {
-    tallies(Some(&query.x.plan.figures), Kind::LimitReq, |totals| {
+pub(super) fn limit_reqs(source: &Source) -> Objects {
+    tallies(Some(&source.plan.figures), Kind::LimitReq, |totals| {
         without_dry_runs(&LIMIT_REQ, totals)
     })
 }
 
-pub(super) fn limit_conns(query: &Query<'_>) -> Objects {
-    tallies(Some(&query.x.plan.figures), Kind::LimitConn, |totals| {
+pub(super) fn limit_conns(source: &Source) -> Objects {
+    tallies(Some(&source.plan.figures), Kind::LimitConn, |totals| {
         without_dry_runs(&LIMIT_CONN, totals)
     })
 }
 
-pub(super) fn session_limits(query: &Query<'_>) -> Objects {
-    tallies(of_sessions(query), Kind::SessionLimitConn, |totals| {
+pub(super) fn session_limits(source: &Source) -> Objects {
+    tallies(of_sessions(source), Kind::SessionLimitConn, |totals| {
         without_dry_runs(&LIMIT_CONN, totals)
     })
 }
@@ -131,8 +131,8 @@ const RESPONSES: [&str; OUTCOMES.len()] = [
     "other",
 ];
 
-pub(super) fn resolvers(query: &Query<'_>) -> Objects {
-    resolver_zones(query, |totals| {
+pub(super) fn resolvers(source: &Source) -> Objects {
+    resolver_zones(source, |totals| {
         let (queries, rest) = totals.split_at(QUESTIONS.len().min(totals.len()));
         let (outcomes, sent) = rest.split_at(OUTCOMES.len().min(rest.len()));
         let pairs = |names: &'static [&'static str], totals: &[u64]| {
