@@ -155,7 +155,7 @@ Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [
 Usage: tidegate-bench start [--tidegate PATH] [--nginx PATH] [--servers N]... [--rounds N]
 
   measures the time until the first response of N virtual servers (default: 1000), at a start and at
-  a reload, beside nginx
+  a reload, and the longest request during the reload, beside nginx
 
 Usage: tidegate-bench figures [--tidegate PATH] [--only ROW]... [--requests N] [--reloads N]
                               [--rounds N] [--seconds S]

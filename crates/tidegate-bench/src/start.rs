@@ -1,5 +1,5 @@
 //! Measures how long a server with many virtual servers needs until its first response, beside nginx, and a reload until
-//! the first response by the new configuration.
+//! the first response by the new configuration, with the longest wait of a request meanwhile.
 //!
 //! The two programs take turns, so that a slow drift of the machine affects both alike. A row shows the least and the
 //! median of all rounds: a busy neighbour makes single rounds longer, never shorter.
@@ -44,6 +44,8 @@ struct Round {
     cpu: Duration,
     /// From the signal to the first response by the new configuration.
     reload: Duration,
+    /// The longest that a request took meanwhile, from its connection on: requests follow each other.
+    longest: Duration,
     /// Proportional memory of all processes at the first response, bytes.
     memory: u64,
 }
@@ -86,8 +88,14 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
     let tidegate = crate::named(&tidegate, Binary::probe(Kind::Nginx, &tidegate))?;
     let nginx = crate::given_or_found(Kind::Nginx, arguments.nginx.as_deref())?;
     println!(
-        "{:<10} {:<9} {:>22} {:>12} {:>22} {:>9}",
-        "servers", "program", "start ms least/median", "CPU ms", "reload ms least/median", "PSS MB"
+        "{:<10} {:<9} {:>22} {:>8} {:>22} {:>22} {:>9}",
+        "servers",
+        "program",
+        "start ms least/median",
+        "CPU ms",
+        "reload ms least/median",
+        "request ms least/median",
+        "PSS MB"
     );
     for servers in &arguments.servers {
         let programs = [("tidegate", Some(&tidegate)), ("nginx", nginx.as_ref())];
@@ -113,17 +121,18 @@ fn row(servers: usize, name: &str, rounds: &[Round]) -> String {
         all
     };
     let millis = |time: Duration| time.as_secs_f64() * 1000.0;
-    let pair = |of| {
+    let pair = |of, digits: usize| {
         let all = sorted(of);
-        format!("{:.0} / {:.0}", millis(all[0]), millis(all[all.len() / 2]))
+        format!("{:.digits$} / {:.digits$}", millis(all[0]), millis(all[all.len() / 2]))
     };
     let cpu = sorted(|round| round.cpu);
     let memory = rounds.iter().map(|round| round.memory).min().unwrap_or_default();
     format!(
-        "{servers:<10} {name:<9} {:>22} {:>12.0} {:>22} {:>9.1}",
-        pair(|round| round.start),
+        "{servers:<10} {name:<9} {:>22} {:>8.0} {:>22} {:>22} {:>9.1}",
+        pair(|round| round.start, 0),
         millis(cpu[cpu.len() / 2]),
-        pair(|round| round.reload),
+        pair(|round| round.reload, 0),
+        pair(|round| round.longest, 1),
         memory as f64 / 1e6
     )
 }
@@ -174,17 +183,22 @@ fn round(program: &Path, servers: usize) -> Result<Round, String> {
     write("two").map_err(failed)?;
     let begun = Instant::now();
     server.signal(Signal::HUP);
-    wait("two")?;
+    let longest = wait("two")?;
     let reload = begun.elapsed();
-    Ok(Round { start, cpu: Duration::from_secs_f64(cpu / 1e6), reload, memory })
+    Ok(Round { start, cpu: Duration::from_secs_f64(cpu / 1e6), reload, longest, memory })
 }
 
-/// Requests the last server until it responds with a text; `None` after [`PATIENCE`].
-fn until(address: SocketAddr, text: &str) -> Option<()> {
+/// Requests the last server until it responds with a text; returns the longest that a request took, or `None` after
+/// [`PATIENCE`].
+fn until(address: SocketAddr, text: &str) -> Option<Duration> {
     let end = Instant::now() + PATIENCE;
+    let mut longest = Duration::ZERO;
     while Instant::now() < end {
-        if respond(address).is_ok_and(|response| response.ends_with(text)) {
-            return Some(());
+        let begun = Instant::now();
+        let response = respond(address);
+        longest = longest.max(begun.elapsed());
+        if response.is_ok_and(|response| response.ends_with(text)) {
+            return Some(longest);
         }
         thread::sleep(PAUSE);
     }
