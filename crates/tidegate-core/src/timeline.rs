@@ -72,6 +72,8 @@ pub struct Timeline {
     since: Cell<Instant>,
     /// The cause of the time from there on.
     cause: Cell<Cause>,
+    /// When the log phase of the latest request began.
+    logged: Cell<Instant>,
 }
 
 impl Default for Timeline {
@@ -89,6 +91,7 @@ impl Default for Timeline {
             response: Cell::new(None),
             since: Cell::new(now),
             cause: Cell::new(Cause::Loop),
+            logged: Cell::new(now),
         }
     }
 }
@@ -179,6 +182,12 @@ impl Timeline {
     #[inline]
     pub fn started(&self) -> Instant {
         self.started.get()
+    }
+
+    /// Returns the time at which the log phase began: loggers share one reading of the clock.
+    #[inline]
+    pub fn logged(&self) -> Instant {
+        self.logged.get()
     }
 
     /// Returns the state at `now`; `None` where nothing is recorded.

@@ -51,12 +51,13 @@ fn latest_mut() -> MutexGuard<'static, Latest> {
     LATEST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts the verdict of a request that ends now. Most requests are too quick for one: no state is made of them.
+/// Counts the verdict of a request whose log phase begins. Most requests are too quick for one: no state is made of them.
 pub(crate) fn count(timeline: &Timeline) {
     if !timeline.is_on() {
         return;
     }
     let now = iteration::exact_now();
+    timeline.logged.set(now);
     let least = Duration::from_micros(NAMED_MICROS.into());
     let is_quick = timeline.started().checked_add(least).is_none_or(|at| at > now);
     let view = if is_quick { None } else { timeline.view(now) };

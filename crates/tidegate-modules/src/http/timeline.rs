@@ -23,7 +23,7 @@ use tidegate_core::timeline::{View, slow};
 use tidegate_core::variables::Variable;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
-use tidegate_rt::{clock, iteration};
+use tidegate_rt::clock;
 
 use conf::{Conf, LineForm, ROWS, SlowLogConf, Timing};
 use line::Names;
@@ -106,11 +106,11 @@ impl SlowLog {
 
     /// Writes the line of a request that was slow. Subrequests are parts of one; a tunnel is as long as its user likes.
     fn consider(&self, x: &mut Exchange) {
-        let Some(timeline) = &x.timeline else { return };
-        let now = iteration::exact_now();
+        let Some(timeline) = x.timeline.as_ref().filter(|_| !x.is_subrequest()) else { return };
+        let now = timeline.logged();
         // Cheaper than the time that has passed, for the many that are not slow.
         let is_quick = timeline.started().checked_add(self.threshold).is_none_or(|at| at > now);
-        if is_quick || x.is_subrequest() {
+        if is_quick {
             return;
         }
         let Some(view) = timeline.view(now) else { return };
