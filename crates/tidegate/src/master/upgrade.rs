@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::parent_id;
 
-use tidegate_os::{inherit, process};
+use tidegate_os::{held_signals, inherit, process};
 
 use crate::listening::{Listening, place_of};
 use crate::pidfile::{PidFile, PidFileError};
@@ -119,7 +119,11 @@ impl Upgrade {
             return Err(UpgradeError::NoName);
         };
         pid_file.set_aside().map_err(UpgradeError::PidFile)?;
-        match process::spawn(program, program, arguments, &environment, &passed) {
+        // As a worker's: one order may follow the other before the new binary can react to any.
+        held_signals::hold();
+        let started = process::spawn(program, program, arguments, &environment, &passed);
+        held_signals::release();
+        match started {
             Ok(started) => {
                 self.newer = Some(started.pid);
                 Ok(started.pid)

@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::support::{DEADLINE, Server, Site, opened_to_write};
+use crate::support::{BINARY, DEADLINE, Server, Site, opened_to_write};
 use tidegate_os::process::{Signal, kill};
 use tidegate_rt::clock::exact_now;
 
@@ -123,6 +124,49 @@ fn a_reload_is_passed_to_the_background() {
     until(|| log().contains("generation 1 of worker process").then_some(()));
     kill(pid, Signal::Quit).unwrap();
     until(|| (!tidegate_os::process::exists(pid)).then_some(()));
+}
+
+/// The next binary is a script, which ends by any order that it is not started to hold back.
+#[test]
+fn orders_to_the_next_binary_wait_for_its_start() {
+    for (signal, log) in [
+        (Signal::Hangup, "reconfiguring"),
+        (Signal::User1, "reopening logs"),
+        (Signal::User2, "start new binary process "),
+        (Signal::WindowChange, "gracefully shutting down workers"),
+        (Signal::Quit, "new binary process "),
+        (Signal::Terminate, "new binary process "),
+    ] {
+        let site = Site::new();
+        site.configure("", OLD);
+        let (program, pipe) = (site.path("tidegate"), site.path("pipe"));
+        std::os::unix::fs::symlink(BINARY, &program).unwrap();
+        let mut server = Server::of(site.command_of(&program));
+        server.wait_log("start worker process ");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        fs::remove_file(&program).unwrap();
+        let script = format!("#!/bin/sh\nread line <{}\nexec {BINARY} \"$@\"\n", pipe.display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        server.signal(Signal::User2);
+        let newer = server.wait_number("start new binary process ");
+        server.also_end(newer);
+        let started = opened_to_write(&pipe);
+        kill(newer, signal).unwrap();
+        drop(started);
+        let line = server.wait_log(log);
+        match signal {
+            // It ends without an error, and the old one continues.
+            Signal::Quit | Signal::Terminate => assert!(line.ends_with("exited: exit status: 0")),
+            Signal::User2 => {
+                let newest = line.rsplit(' ').next().unwrap().parse().unwrap();
+                server.also_end(newest);
+            }
+            _ => {}
+        }
+        assert_eq!(site.get(site.port), "old", "{signal:?}");
+        server.quit();
+    }
 }
 
 /// From the reading of the configuration until the worker serves, whatever the processes do meanwhile.

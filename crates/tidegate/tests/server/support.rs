@@ -62,7 +62,12 @@ impl Site {
 
     /// Returns the command that runs the binary with this site's configuration.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(BINARY);
+        self.command_of(Path::new(BINARY))
+    }
+
+    /// As [`Site::command`], by another name of the binary.
+    pub(crate) fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.arg("-p").arg(self.directory.path()).args(["-c", "nginx.conf", "-e", "stderr"]);
         command
     }
