@@ -1,5 +1,6 @@
 //! Listening addresses and the choice of a server by name.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use crate::client::Address;
 use crate::exchange::modules::Captures;
 use crate::host_names::{AddNameError, HostNames};
 use crate::ids::ServerId;
-use crate::regex::Regex;
+use crate::regex::{Regex, RegexList};
 
 /// TCP keepalive as set by `so_keepalive`; `None` fields keep the system's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,7 +148,7 @@ impl VirtualServers {
 #[derive(Default)]
 pub struct Names {
     hosts: HostNames<ServerId>,
-    regexes: Vec<(Arc<Regex>, ServerId)>,
+    regexes: RegexList<ServerId>,
     only: Option<ServerId>,
     several: bool,
 }
@@ -186,7 +187,12 @@ impl Names {
         // A regular expression stores captures, so it is looked up even for the only server.
         self.several = true;
         self.only = None;
-        self.regexes.push((regex, id));
+        self.regexes.push(regex, id);
+    }
+
+    /// Prepares the search, once all names are there.
+    pub fn finish(&mut self) {
+        self.regexes.finish();
     }
 
     fn find(&self, host: &[u8], captures: &mut Captures) -> Option<(ServerId, Option<&Regex>)> {
@@ -196,10 +202,10 @@ impl Names {
         if host.is_empty() {
             return None;
         }
-        self.regexes.iter().find_map(|(regex, id)| {
-            let matched = regex.capture_into(captures, host).unwrap_or(false);
-            matched.then_some((*id, Some(&**regex)))
-        })
+        // A match that exceeds its limit counts as none.
+        let matches = |regex: &Regex| Ok(regex.capture_into(captures, host).unwrap_or(false));
+        let Ok(first) = self.regexes.first::<Infallible>(host, matches);
+        first.map(|(regex, id)| (*id, Some(&**regex)))
     }
 }
 

@@ -93,6 +93,7 @@ impl PlanBuilder<'_> {
                 }
             }
         }
+        names.finish();
         let default = group.default.unwrap_or(group.servers[0]);
         let rules = |id: &ServerId| self.servers.get(id.0 as usize).map(|one| one.settings.parse);
         let parse_rules_differ = group.servers.iter().any(|id| rules(id) != rules(&default));

@@ -1,4 +1,4 @@
-//! Expressions of which the first that matches decides: locations, entries of a `map`, names of servers.
+//! Expressions of which the first that matches decides: locations, entries of a `map`, names of servers, referers.
 //!
 //! Of a long list most expressions cannot match a given subject, since a text that they need is not in it
 //! ([`needs`]). One search finds all such texts at once, and only expressions whose text was found are tried, beside
@@ -47,13 +47,24 @@ impl<T> Default for RegexList<T> {
 
 impl<T> FromIterator<(Arc<Regex>, T)> for RegexList<T> {
     fn from_iter<I: IntoIterator<Item = (Arc<Regex>, T)>>(entries: I) -> RegexList<T> {
-        let entries: Vec<_> = entries.into_iter().collect();
-        let filter = Filter::of(&entries);
-        RegexList { entries, filter }
+        let mut list = RegexList { entries: entries.into_iter().collect(), filter: None };
+        list.finish();
+        list
     }
 }
 
 impl<T> RegexList<T> {
+    /// Adds an expression behind the others. It is found at once, and quickly after [`RegexList::finish`].
+    pub fn push(&mut self, regex: Arc<Regex>, value: T) {
+        self.entries.push((regex, value));
+        self.filter = None;
+    }
+
+    /// Prepares the search among all expressions that were added.
+    pub fn finish(&mut self) {
+        self.filter = Filter::of(&self.entries);
+    }
+
     /// Whether there is no expression.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -208,6 +219,15 @@ mod tests {
         let unknown = list(&[r"\d", r"\w", "a", "b", "c", "d", "e", "f", "g", "gamma"]);
         assert!(unknown.filter.is_none());
         assert_eq!(first(&unknown, "-"), (None, 10));
+    }
+
+    #[test]
+    fn an_expression_that_is_added_later_is_found() {
+        let mut list = list(&(0..20).map(|_| "alpha").collect::<Vec<_>>());
+        list.push(Arc::new(Regex::compile_late("beta").expect("beta")), 20);
+        assert_eq!(first(&list, "beta"), (Some(20), 21));
+        list.finish();
+        assert_eq!(first(&list, "beta"), (Some(20), 1));
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl Module for Referer {
         for word in &conf.valid {
             add(&mut rules, word, location.plan)?;
         }
+        rules.finish();
         let matches_nothing = |word: &Word| {
             matches!(&word.bytes[..], b"none" | b"blocked") || word.bytes.starts_with(b"~")
         };
@@ -148,7 +149,7 @@ fn add(
                 match &name.bytes[..] {
                     [b'~', regex @ ..] => {
                         let regex = plan.regex(regex, true, name.span)?;
-                        rules.server_regexes.push(regex);
+                        rules.server_regexes.push(regex, ());
                     }
                     // A server name that is listed explicitly as well is already valid.
                     host => drop(rules.add_host(host, None)),
@@ -157,7 +158,7 @@ fn add(
         }
         [b'~', regex @ ..] => {
             let regex = plan.regex(regex, true, word.span)?;
-            rules.regexes.push(regex);
+            rules.regexes.push(regex, ());
         }
         b"" => return Err(error("invalid referer \"\"".to_owned(), word.span)),
         text => {

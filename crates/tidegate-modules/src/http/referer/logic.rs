@@ -1,9 +1,9 @@
 //! Checks whether a `Referer` is valid.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 
 use tidegate_core::host_names::{AddNameError, HostNames};
-use tidegate_core::regex::Regex;
+use tidegate_core::regex::{Regex, RegexList};
 
 /// Bytes of the longest host, as in nginx.
 const HOST_BYTES_MAX: usize = 256;
@@ -20,12 +20,18 @@ pub(super) struct RefererRules {
     /// Hosts, with the prefix that the path must have.
     hosts: HostNames<Option<Box<[u8]>>>,
     /// Regular expressions for the text behind the scheme.
-    pub regexes: Vec<Arc<Regex>>,
+    pub regexes: RegexList<()>,
     /// Regular expressions of `server_name`, for the host.
-    pub server_regexes: Vec<Arc<Regex>>,
+    pub server_regexes: RegexList<()>,
 }
 
 impl RefererRules {
+    /// Prepares the search, once all are there.
+    pub(super) fn finish(&mut self) {
+        self.regexes.finish();
+        self.server_regexes.finish();
+    }
+
     /// Adds a host or wildcard, with a prefix of the path if there is one.
     pub(super) fn add_host(
         &mut self,
@@ -60,8 +66,13 @@ impl RefererRules {
             let path = slash.map_or(&b""[..], |slash| &rest[slash..]);
             return prefix.as_ref().is_none_or(|prefix| path.starts_with(prefix));
         }
-        // A match that exceeds its time limit counts as none: the referer is invalid.
-        self.server_regexes.iter().any(|regex| regex.is_match(&host).unwrap_or(false))
-            || self.regexes.iter().any(|regex| regex.is_match(address).unwrap_or(false))
+        is_any(&self.server_regexes, &host) || is_any(&self.regexes, address)
     }
+}
+
+/// Whether an expression matches. A match that exceeds its limit counts as none: the referer is invalid.
+fn is_any(regexes: &RegexList<()>, subject: &[u8]) -> bool {
+    let matches = |regex: &Regex| Ok(regex.is_match(subject).unwrap_or(false));
+    let Ok(first) = regexes.first::<Infallible>(subject, matches);
+    first.is_some()
 }
