@@ -19,9 +19,9 @@ use crate::error::{KeyPairError, SettingsError};
 use crate::key_log::KeyLog;
 use crate::key_pair::KeyPair;
 use crate::pem::PrivateKey;
-use crate::suites;
 use crate::verify::OriginVerifier;
 use crate::x509::possession::Possession;
+use crate::{entropy, suites};
 
 /// The TLS options of a configuration towards origins, as plain values: numbers, DER and flags, no directive
 /// and no file. Made while a configuration is built, and consumed by [`TlsSettings::new`]. Two options with
@@ -116,6 +116,7 @@ impl TlsSettings {
     /// # Errors
     /// The key is invalid or belongs to another certificate, or there is no protocol.
     pub fn new(options: &TlsOptions) -> Result<TlsSettings, SettingsError> {
+        entropy::need();
         let cipher_suites = offered_suites(options);
         let provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
         let builder = ClientConfig::builder_with_provider(Arc::new(provider));

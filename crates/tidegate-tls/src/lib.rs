@@ -26,6 +26,7 @@
 //! | key_pair, pem, key_files, known_pairs | own certificates and keys |
 //! | pair_files, pair_cache | those that are named while the server runs, and their cache |
 //! | certificate_compression | certificates that are sent compressed |
+//! | entropy | random bytes, before the first handshake |
 //! | sessions, tickets | resumption, over threads and reloads |
 //! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, signature_schemes, openssl_commands | OpenSSL's names, lists and commands |
@@ -46,6 +47,7 @@ mod client;
 mod client_status;
 mod client_trust;
 mod connect;
+pub mod entropy;
 mod error;
 pub mod groups;
 mod io;

@@ -18,7 +18,7 @@ use crate::key_pair::KeyPair;
 use crate::sessions::{ServerSessions, SessionCache};
 use crate::stapling::Stapled;
 use crate::tickets::{TicketKeys, Tickets};
-use crate::{certificate_compression, suites};
+use crate::{certificate_compression, entropy, suites};
 
 /// Protocol versions, cipher suites and groups that a server negotiates: checked to be compatible before the
 /// rest of its settings.
@@ -100,6 +100,7 @@ impl ServerProtocols {
         suites_tls13: Option<&[u16]>,
         groups: Groups,
     ) -> Result<ServerProtocols, SettingsError> {
+        entropy::need();
         let tls13_suites = suites::tls13(suites_tls13);
         let cipher_suites =
             tls13_suites.into_iter().chain(suites::by_number(suites_tls12)).collect();

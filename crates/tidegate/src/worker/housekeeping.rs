@@ -62,7 +62,11 @@ impl BackgroundTasks {
         loop {
             let pause = self.work(exact_now());
             match plans.recv_timeout(pause) {
-                Ok(plan) => self.take_over(plan, exact_now()),
+                Ok(plan) => {
+                    self.take_over(plan, exact_now());
+                    self.work(exact_now());
+                    tidegate_tls::entropy::prepare();
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.finish(),
             }
