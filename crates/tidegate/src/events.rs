@@ -37,6 +37,7 @@ impl QueuedSignal {
 pub(crate) fn watch_signals<Event: From<QueuedSignal> + Send + 'static>(
     events: Sender<Event>,
 ) -> io::Result<()> {
+    find_descriptors()?;
     held_signals::prepare_handlers();
     let (ready_sender, ready) = sync_channel(1);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -67,6 +68,15 @@ pub(crate) fn watch_signals<Event: From<QueuedSignal> + Send + 'static>(
     held_signals::release();
     Ok(())
 }
+
+/// Whether the thread will get the descriptors that it needs: the library ends the thread where one is missing.
+fn find_descriptors() -> io::Result<()> {
+    let pipes: io::Result<Vec<_>> = (0..PIPES).map(|_| io::pipe()).collect();
+    pipes.map(drop)
+}
+
+/// As many descriptors as an event loop and its signals have.
+const PIPES: usize = 4;
 
 /// Makes a queue of events.
 pub(crate) fn queue<Event>() -> (Sender<Event>, Receiver<Event>) {

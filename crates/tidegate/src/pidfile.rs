@@ -85,13 +85,26 @@ impl PidFile {
     }
 }
 
-/// Checks that the file can be written, while an error can still be reported to the user who starts the program.
+/// Checks that the file can be written, while an error can still be reported to the user who starts the program. Leaves
+/// no file where there was none: the start may yet fail.
 ///
 /// # Errors
 /// It cannot be written.
 pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
-    let opened = with_mode(File::options().append(true).create(true), MODE).open(path);
-    opened.map(drop).map_err(|error| PidFileError::Open(path.to_owned(), error))
+    try_open(path).map_err(|error| PidFileError::Open(path.to_owned(), error))
+}
+
+fn try_open(path: &Path) -> io::Result<()> {
+    match File::options().append(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened.map(drop),
+    }
+    let file = with_mode(File::options().append(true).create(true), MODE).open(path)?;
+    // Another program may have written its own meanwhile.
+    match file.metadata()?.len() {
+        0 => std::fs::remove_file(path),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the process id in a file.

@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use tidegate_conf::Diagnostic;
+use tidegate_os::error::is_out_of_descriptors;
 use tidegate_os::os_error;
 
 #[cfg(unix)]
@@ -44,6 +45,9 @@ pub(crate) enum StartError {
     System(io::Error),
 }
 
+/// What helps where descriptors are missing.
+const MORE_DESCRIPTORS: &str = "; raise \"worker_rlimit_nofile\", or the limit of the service: each thread has one for each address";
+
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -62,7 +66,13 @@ impl fmt::Display for StartError {
                 write!(f, "{call} failed ({})", os_error(error))
             }
             StartError::Configuration(line) => f.write_str(line),
-            StartError::System(error) => error.fmt(f),
+            StartError::System(error) => {
+                write!(f, "cannot start threads and listeners ({})", os_error(error))?;
+                match error.raw_os_error().is_some_and(is_out_of_descriptors) {
+                    true => f.write_str(MORE_DESCRIPTORS),
+                    false => Ok(()),
+                }
+            }
         }
     }
 }

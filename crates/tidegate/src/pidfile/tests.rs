@@ -32,7 +32,11 @@ fn nonsense_is_no_process() {
         let message = format!("invalid PID number \"{text}\" in \"{}\"", path.display());
         assert_eq!(read(&path).unwrap_err().to_string(), message);
     }
+    std::fs::remove_file(&path).unwrap();
+    check(&path).unwrap();
+    assert!(!path.exists(), "a check leaves no file");
     std::fs::write(&path, "12\n").unwrap();
+    check(&path).unwrap();
     assert_eq!(read(&path).unwrap(), 12);
     let absent = directory.path().join("absent/n.pid");
     let message = format!("open() \"{}\" failed (2: No such file or directory)", absent.display());

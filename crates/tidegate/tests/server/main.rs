@@ -9,6 +9,7 @@ mod discovery;
 mod figures;
 mod files;
 mod gateways;
+mod limits;
 mod mistakes;
 mod process;
 mod purges;
