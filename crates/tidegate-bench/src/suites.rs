@@ -18,6 +18,7 @@ pub(crate) mod growth;
 mod idle;
 pub(crate) mod protocols;
 pub(crate) mod quick;
+mod sizes;
 mod slices;
 pub(crate) mod steady;
 pub(crate) mod streaming;

@@ -1,6 +1,7 @@
 //! The configuration of the suite growth: the same place in several sizes, side by side in one server.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use super::{FIXED_BODY, SMALL_FILE, Setup, temporary, user};
 use crate::load::TestRequest;
@@ -14,6 +15,8 @@ pub(crate) enum Growing {
     Names,
     /// `location ~ pattern`; the last one is requested.
     Patterns,
+    /// `server_name ~pattern`, on an address of their own; the last one is requested.
+    Hosts,
     /// Entries of a `map`; the one in the middle is looked up.
     Map,
     /// Regular expressions of a `map`; the last one matches.
@@ -29,6 +32,15 @@ pub(crate) enum Growing {
 }
 
 impl Growing {
+    /// The address at which the place of a size is: that of the server, or one of its own beside it.
+    pub(crate) fn address(self, server: SocketAddr, size: u64) -> SocketAddr {
+        let [.., high, low] = size.to_be_bytes();
+        match self {
+            Growing::Hosts => SocketAddr::from(([127, 1, high, low], server.port())),
+            _ => server,
+        }
+    }
+
     /// The requests that find the place of a size.
     pub(crate) fn asks(self, size: u64) -> Vec<TestRequest> {
         let (middle, last) = (size / 2, size - size.min(1));
@@ -37,6 +49,7 @@ impl Growing {
             Growing::Prefixes => fixed(format!("/prefix{size}/x{middle}/")),
             Growing::Names => fixed(format!("/name{size}/x{middle}")),
             Growing::Patterns => fixed(format!("/pattern{size}/x{last}")),
+            Growing::Hosts => fixed(format!("http://k{last}.test/")),
             Growing::Map => fixed(format!("/map{size}?k=k{middle}")),
             Growing::MapPatterns => fixed(format!("/mappattern{size}?k=k{last}")),
             Growing::Networks => fixed(format!("/network{size}?k={}", network(middle, 7))),
@@ -68,6 +81,14 @@ impl Growing {
     fn write_http(self, text: &mut String, size: u64, setup: &Setup<'_>) {
         // Writing to a String cannot fail.
         let _ = match self {
+            Growing::Hosts => (0..size).try_for_each(|number| {
+                let address = self.address(setup.listen, size);
+                writeln!(
+                    text,
+                    "server {{ listen {address}; server_name ~^k{number}\\.test$; \
+                     return 200 \"{FIXED_BODY}\"; }}"
+                )
+            }),
             Growing::Map => write_entries(text, "map", size, |number| format!("k{number}")),
             Growing::MapPatterns => {
                 write_entries(text, "mappattern", size, |number| format!("~^k{number}$"))
@@ -138,6 +159,7 @@ impl Growing {
                  proxy_http_version 1.1; proxy_set_header Connection \"\"; }}",
                 setup.origin
             ),
+            Growing::Hosts => Ok(()),
             Growing::Connections => writeln!(text, "location / {body}"),
         };
     }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::quick::{disturbance, warmed};
+use super::sizes::{medians, ratio};
 use super::slices;
 use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
@@ -14,7 +15,7 @@ use crate::page;
 use crate::probe;
 use crate::report::{Environment, write_rows};
 use crate::server::{Binary, Server};
-use crate::statistics::{Limit, Spread};
+use crate::statistics::Limit;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
@@ -157,16 +158,8 @@ impl Flat {
     fn row(&self, rows: &[Row]) -> Option<Row> {
         let find = |name: &str| rows.iter().find(|row| row.measure.name == name);
         let [shallow, deep] = [find(NAMES[0][0])?, find(NAMES[self.depth][0])?];
-        let ratios = |deep: &[f64], shallow: &[f64]| {
-            deep.iter().zip(shallow).map(|(deep, shallow)| deep / shallow).collect()
-        };
         let measure = Measure::new(self.name, "", 3);
-        Some(Row {
-            measure: Measure { required: self.required, ..measure },
-            tidegate: ratios(&deep.tidegate, &shallow.tidegate),
-            nginx: ratios(&deep.nginx, &shallow.nginx),
-            ..deep.clone()
-        })
+        Some(ratio(Measure { required: self.required, ..measure }, deep, shallow))
     }
 }
 
@@ -176,14 +169,14 @@ pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String 
     page.push_str(LEGEND);
     page.push_str("<div class=\"charts\">");
     let end = reports.iter().flat_map(rates).flat_map(|line| line.points);
-    let end = end.map(|(_, rate)| rate).fold(1.0, f64::max);
+    let end = end.map(|(_, rate)| rate).fold(1e-3, f64::max);
     let x = Axis { end: DEPTHS[DEPTHS.len() - 1] as f64, unit: "directories", decimals: 0 };
-    let y = Axis { end: end / 1e3, unit: "1000 requests/s", decimals: 0 };
+    let y = Axis { end, unit: "1000 requests/s", decimals: 0 };
     for report in reports {
         let case = CASES.iter().find(|case| report.rows.iter().any(|row| row.case == case.name));
         let Some(case) = case else { continue };
         let title = format!("{}: {}", case.name, case.about);
-        let drawn = lines(&title, [x, y], &scaled(rates(report)));
+        let drawn = lines(&title, [x, y], &rates(report));
         page::write_figure(&mut page, "", &title, &drawn);
     }
     page.push_str("</div>");
@@ -192,27 +185,13 @@ pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String 
     page
 }
 
-/// Median requests per second at each depth, for each server.
+/// Median thousands of requests per second at each depth, for each server.
 fn rates(report: &CaseReport) -> Vec<Line> {
-    type Side = fn(&Row) -> &[f64];
-    let sides: [(&'static str, Side); 2] =
-        [("tidegate", |row| &row.tidegate), ("nginx", |row| &row.nginx)];
-    let line = |(name, side): (&'static str, Side)| {
-        let points = NAMES.iter().zip(DEPTHS).filter_map(|([_, rate], depth)| {
-            let row = report.rows.iter().find(|row| row.measure.name == *rate)?;
-            Some((depth as f64, Spread::of(side(row))?.median))
-        });
-        Line { name, points: points.collect() }
-    };
-    sides.map(line).into()
-}
-
-fn scaled(lines: Vec<Line>) -> Vec<Line> {
-    let scale = |line: Line| {
-        let points = line.points.iter().map(|(depth, rate)| (*depth, rate / 1e3)).collect();
-        Line { points, ..line }
-    };
-    lines.into_iter().map(scale).collect()
+    let names = NAMES.iter().zip(DEPTHS);
+    let places: Vec<_> = names.map(|([_, rate], depth)| (*rate, depth as f64)).collect();
+    let mut drawn = medians(&report.rows, &places);
+    drawn.iter_mut().flat_map(|line| &mut line.points).for_each(|(_, rate)| *rate /= 1e3);
+    drawn
 }
 
 /// CPU and rate at each of [`DEPTHS`].

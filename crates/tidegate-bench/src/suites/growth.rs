@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::quick::{disturbance, new_load, run_checked, warmed};
+use super::sizes::{medians, ratio};
 use super::{
     Better, CaseReport, Context, Measure, NOT_SERVED, Row, Sample, alternate, idle, slices,
 };
@@ -17,7 +18,7 @@ use crate::load::{Bound, LossPolicy, Mode, Plan, TestRequest};
 use crate::page;
 use crate::report::{Environment, write_rows};
 use crate::server::{Binary, Server};
-use crate::statistics::{Limit, Spread};
+use crate::statistics::Limit;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ enum Goal {
 }
 
 /// The suite's table.
-pub(crate) const CASES: [Case; 9] = [
+pub(crate) const CASES: [Case; 10] = [
     Case {
         name: "prefixes",
         about: "locations by prefix, the one in the middle requested",
@@ -76,6 +77,13 @@ pub(crate) const CASES: [Case; 9] = [
         name: "patterns",
         about: "locations by regular expression, the last one requested",
         growing: Growing::Patterns,
+        sizes: LOCATIONS,
+        goal: Goal::Logarithm,
+    },
+    Case {
+        name: "hosts",
+        about: "server names by regular expression, the last one requested",
+        growing: Growing::Hosts,
         sizes: LOCATIONS,
         goal: Goal::Logarithm,
     },
@@ -167,7 +175,7 @@ impl Case {
         let mut loads = Vec::with_capacity(self.sizes.all.len());
         for size in self.sizes.all {
             self.fill(context, &server, *size)?;
-            loads.push(warmed(plan(context, &server, self.growing.asks(*size)))?);
+            loads.push(warmed(self.plan(context, &server, *size, self.growing.asks(*size)))?);
         }
         let sliced = slices::measure(context, &server, &mut loads)?;
         let mut values = sliced.figures.concat();
@@ -181,7 +189,7 @@ impl Case {
         let wanted = most + WORKER_CONNECTIONS;
         let allowed = crate::machine::raise_descriptor_limit(wanted).min(wanted);
         let server = self.server(context, binary, allowed)?;
-        let mut loads = [warmed(plan(context, &server, self.growing.asks(0)))?];
+        let mut loads = [warmed(self.plan(context, &server, 0, self.growing.asks(0)))?];
         let mut held: Vec<TcpStream> = Vec::new();
         let (mut sample, mut others) = (Sample::default(), 0.0);
         for size in self.sizes.all {
@@ -226,8 +234,18 @@ impl Case {
                 return Ok(());
             }
             let requests_max = asks.len() as u64 * 5 / 4;
-            let mut load = new_load(plan(context, server, asks))?;
+            let mut load = new_load(self.plan(context, server, size, asks))?;
             run_checked(&mut load, Bound { duration: FILL_MAX, requests_max })?;
+        }
+    }
+
+    fn plan(&self, context: &Context, server: &Server, size: u64, asks: Vec<TestRequest>) -> Plan {
+        Plan {
+            address: self.growing.address(server.address(), size),
+            asks,
+            connections: context.options.connections,
+            mode: Mode::KeepAlive,
+            loss_policy: LossPolicy::Count,
         }
     }
 
@@ -237,41 +255,15 @@ impl Case {
         let is_served = |row: &&Row| row.tidegate.iter().all(|cost| cost.is_finite());
         let small = self.sizes.costs.first().and_then(find)?;
         let large = self.sizes.costs.iter().rev().filter_map(find).find(is_served)?;
-        let ratios = |large: &[f64], small: &[f64]| {
-            large.iter().zip(small).map(|(large, small)| large / small).collect()
-        };
         let measure = Measure::new("CPU at the largest / the smallest", "", 3);
-        Some(Row {
-            measure: measure.required(self.goal.limit(self.sizes.all)),
-            tidegate: ratios(&large.tidegate, &small.tidegate),
-            nginx: ratios(&large.nginx, &small.nginx),
-            ..large.clone()
-        })
+        Some(ratio(measure.required(self.goal.limit(self.sizes.all)), large, small))
     }
 
     /// Median cost at each size, for each server, over the powers of ten.
     fn drawn(&self, report: &CaseReport) -> Vec<Line> {
-        type Side = fn(&Row) -> &[f64];
-        let sides: [(&'static str, Side); 2] =
-            [("tidegate", |row| &row.tidegate), ("nginx", |row| &row.nginx)];
-        let line = |(name, side): (&'static str, Side)| {
-            let points = self.sizes.costs.iter().zip(self.sizes.all).filter_map(|(cost, size)| {
-                let row = report.rows.iter().find(|row| row.measure.name == *cost)?;
-                Some(((*size).max(1) as f64, Spread::of(side(row))?.median))
-            });
-            Line { name, points: points.map(|(size, cost)| (size.log10(), cost)).collect() }
-        };
-        sides.map(line).into()
-    }
-}
-
-fn plan(context: &Context, server: &Server, asks: Vec<TestRequest>) -> Plan {
-    Plan {
-        address: server.address(),
-        asks,
-        connections: context.options.connections,
-        mode: Mode::KeepAlive,
-        loss_policy: LossPolicy::Count,
+        let sizes = self.sizes.all.iter().map(|size| (*size).max(1) as f64);
+        let places = self.sizes.costs.iter().copied().zip(sizes.map(f64::log10));
+        medians(&report.rows, &places.collect::<Vec<_>>())
     }
 }
 

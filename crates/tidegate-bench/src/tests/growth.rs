@@ -16,6 +16,11 @@ fn a_place_of_each_size_and_its_request() {
         (Growing::Prefixes, "location /prefix3/x2/ {", "/prefix3/x1/"),
         (Growing::Names, "location = /name3/x2 {", "/name3/x1"),
         (Growing::Patterns, "location ~ ^/pattern3/x2$ {", "/pattern3/x2"),
+        (
+            Growing::Hosts,
+            "server { listen 127.1.0.3:1; server_name ~^k2\\.test$; ",
+            "http://k2.test/",
+        ),
         (Growing::Map, " k2 \"", "/map3?k=k1"),
         (Growing::MapPatterns, " ~^k2$ \"", "/mappattern3?k=k2"),
         (Growing::Networks, " 10.0.2.0/24 \"", "/network3?k=10.0.1.7"),
