@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::loader::Loader;
 
@@ -11,7 +12,7 @@ use crate::loader::Loader;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     /// Files in order of reading.
-    pub files: Vec<(PathBuf, Vec<u8>)>,
+    pub files: Vec<(PathBuf, Arc<[u8]>)>,
     /// Patterns with the paths that matched them.
     pub globs: Vec<(String, Vec<PathBuf>)>,
 }
@@ -72,7 +73,7 @@ impl Bundle {
         let mut bundle = Bundle::default();
         for _ in 0..input.length()? {
             let path = input.path()?;
-            bundle.files.push((path, input.piece()?.to_vec()));
+            bundle.files.push((path, input.piece()?.into()));
         }
         for _ in 0..input.length()? {
             let pattern = input.text()?.to_owned();
@@ -89,7 +90,7 @@ impl Bundle {
 /// A loader of a [`Bundle`]: a file that it does not contain does not exist.
 #[derive(Clone, Debug, Default)]
 pub struct BundleLoader {
-    files: HashMap<PathBuf, Vec<u8>>,
+    files: HashMap<PathBuf, Arc<[u8]>>,
     globs: HashMap<String, Vec<PathBuf>>,
 }
 
@@ -104,7 +105,7 @@ impl BundleLoader {
 }
 
 impl Loader for BundleLoader {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &Path) -> io::Result<Arc<[u8]>> {
         self.files.get(path).cloned().ok_or_else(|| io::Error::from_raw_os_error(NOT_FOUND))
     }
 
@@ -135,7 +136,7 @@ impl<L: Loader> RecordingLoader<L> {
 }
 
 impl<L: Loader> Loader for RecordingLoader<L> {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &Path) -> io::Result<Arc<[u8]>> {
         let content = self.inner.read(path)?;
         self.bundle.borrow_mut().files.push((path.to_owned(), content.clone()));
         Ok(content)

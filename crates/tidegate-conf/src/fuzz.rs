@@ -18,7 +18,7 @@ pub fn fuzz_config(data: &[u8]) {
 
     let main = Path::new("/conf/main.conf");
     let bundle = Bundle {
-        files: vec![(main.to_owned(), data.to_vec())],
+        files: vec![(main.to_owned(), data.into())],
         globs: vec![("/conf/*".to_owned(), vec![main.to_owned()])],
     };
     let loader = BundleLoader::new(bundle);

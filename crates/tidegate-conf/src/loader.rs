@@ -2,14 +2,15 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Source of configuration files.
 pub trait Loader {
-    /// Returns the content of a file.
+    /// Returns the content of a file. It is shared: a configuration may be large.
     ///
     /// # Errors
     /// As the operating system reports them; the parser prints them as nginx does.
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    fn read(&self, path: &Path) -> io::Result<Arc<[u8]>>;
 
     /// Returns the paths that match a pattern, sorted by bytes; no match is no error.
     ///
@@ -36,8 +37,8 @@ pub trait NamedFiles {
 pub struct FsLoader;
 
 impl Loader for FsLoader {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+    fn read(&self, path: &Path) -> io::Result<Arc<[u8]>> {
+        std::fs::read(path).map(Arc::from)
     }
 
     fn glob(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {

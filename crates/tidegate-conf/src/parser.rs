@@ -433,9 +433,11 @@ enum Form {
 
 /// Takes all words: the name and the arguments.
 fn take_words(words: &mut Vec<Word>) -> Option<(Word, Vec<Word>)> {
-    let mut taken = std::mem::take(words).into_iter();
+    let mut taken = words.drain(..);
     let name = taken.next()?;
-    Some((name, taken.collect()))
+    let mut args = Vec::with_capacity(taken.len());
+    args.extend(taken);
+    Some((name, args))
 }
 
 /// Advances behind the `}` of a block whose `{` was read; returns `None` when the text ends before.

@@ -107,7 +107,7 @@ impl SourceMap {
 
     /// Adds a file. Returns `None` when it is larger than 4 GiB, since spans are 32 bits wide, or when there
     /// are too many files. A path that is in the map already keeps its text and its identity.
-    pub fn add_file(&mut self, path: &Path, bytes: Vec<u8>) -> Option<FileId> {
+    pub fn add_file(&mut self, path: &Path, bytes: Arc<[u8]>) -> Option<FileId> {
         if let Some(known) = self.find(path) {
             return Some(known);
         }
@@ -120,7 +120,7 @@ impl SourceMap {
     /// Adds a text that is no file, under a name for messages (`command line`). Limits as
     /// [`SourceMap::add_file`].
     pub fn add_fragment(&mut self, name: &str, bytes: Vec<u8>) -> Option<FileId> {
-        self.push(name.to_owned(), None, bytes)
+        self.push(name.to_owned(), None, bytes.into())
     }
 
     /// Returns the file read from `path`, if it was read.
@@ -176,13 +176,12 @@ impl SourceMap {
         (file, offsets)
     }
 
-    fn push(&mut self, name: String, path: Option<PathBuf>, bytes: Vec<u8>) -> Option<FileId> {
+    fn push(&mut self, name: String, path: Option<PathBuf>, bytes: Arc<[u8]>) -> Option<FileId> {
         // One less than the maximum: the end of file is a place, too.
         if bytes.len() >= u32::MAX as usize {
             return None;
         }
         let file = FileId(u32::try_from(self.files.len()).ok().filter(|id| *id != u32::MAX)?);
-        let bytes = Arc::from(bytes);
         self.files.push(SourceFile {
             name,
             path,

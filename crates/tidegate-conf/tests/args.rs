@@ -10,7 +10,7 @@ use tidegate_conf::{
 
 /// Parses one statement.
 fn statement(text: &str) -> (Statement, SourceMap) {
-    let files = vec![("/c/main".into(), text.as_bytes().to_vec())];
+    let files = vec![("/c/main".into(), text.as_bytes().into())];
     let loader = BundleLoader::new(Bundle { files, globs: Vec::new() });
     let mut parser = Parser::new(&loader, "/c");
     let mut statements = parser.parse_file(Path::new("/c/main"));

@@ -97,7 +97,7 @@ fn a_directory_is_no_file() {
 #[test]
 fn foreign_bytes_are_no_bundle() {
     let bundle = Bundle {
-        files: vec![("/a".into(), b"text".to_vec()), (Path::new("").into(), Vec::new())],
+        files: vec![("/a".into(), b"text"[..].into()), (Path::new("").into(), [].into())],
         globs: vec![("/*".into(), vec!["/a".into()]), ("/b*".into(), Vec::new())],
     };
     let bytes = bundle.to_bytes();

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidegate_conf::{
     Bundle, BundleLoader, Contexts, Diagnostic, Kind, Parser, Registry, Row, Statement,
@@ -36,13 +37,13 @@ fn golden_files() {
 
 /// Returns tree and diagnostics of a configuration.
 fn run(input: &str) -> String {
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    let mut files: Vec<(PathBuf, Arc<[u8]>)> = Vec::new();
     let mut pieces = input.split("\n===== ");
     let main = pieces.next().unwrap_or("");
-    files.push(("/conf/nginx.conf".into(), main.as_bytes().to_vec()));
+    files.push(("/conf/nginx.conf".into(), main.as_bytes().into()));
     for piece in pieces {
         let (path, text) = piece.split_once('\n').unwrap_or((piece, ""));
-        files.push((path.into(), text.as_bytes().to_vec()));
+        files.push((path.into(), text.as_bytes().into()));
     }
     let others = files.iter().skip(1).map(|(path, _)| path.clone()).collect();
     let globs = vec![("/conf/all/*.conf".to_owned(), others)];

@@ -8,7 +8,7 @@ use tidegate_conf::{
 };
 
 fn parse(text: &[u8]) -> (Vec<Statement>, Vec<Diagnostic>) {
-    let files = vec![("/c/main".into(), text.to_vec())];
+    let files = vec![("/c/main".into(), text.into())];
     let loader = BundleLoader::new(Bundle { files, globs: Vec::new() });
     let mut parser = Parser::new(&loader, "/c");
     let statements = parser.parse_file(Path::new("/c/main"));
@@ -118,7 +118,7 @@ fn large_texts() {
 #[test]
 fn long_lines_are_cut_in_excerpts() {
     let text = [b"a b; ".repeat(400_000).as_slice(), b"x }"].concat();
-    let files = vec![("/c/main".into(), text)];
+    let files = vec![("/c/main".into(), text.into())];
     let loader = BundleLoader::new(Bundle { files, globs: Vec::new() });
     let mut parser = Parser::new(&loader, "/c");
     let _ = parser.parse_file(Path::new("/c/main"));

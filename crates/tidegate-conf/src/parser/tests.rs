@@ -11,7 +11,7 @@ use crate::tree::Statement;
 fn parse(files: &[(&str, &str)]) -> (String, Vec<String>) {
     let list = files
         .iter()
-        .map(|(name, text)| (PathBuf::from(format!("/c/{name}")), text.as_bytes().to_vec()));
+        .map(|(name, text)| (PathBuf::from(format!("/c/{name}")), text.as_bytes().into()));
     let loader = BundleLoader::new(Bundle { files: list.collect(), globs: Vec::new() });
     let mut parser = Parser::new(&loader, "/c");
     let statements = parser.parse_file(Path::new("/c/main"));

@@ -32,7 +32,8 @@ pub(super) fn compile(
     reload_state: &ReloadState,
 ) -> (Built, SourceMap) {
     let file = PathBuf::from("/test.conf");
-    let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
+    let bundle =
+        Bundle { files: vec![(file.clone(), text.into_bytes().into())], globs: Vec::new() };
     let loader = BundleLoader::new(bundle);
     let mut parser = Parser::new(&loader, "/");
     let statements = parser.parse_file(&file);

@@ -86,11 +86,11 @@ impl Source<'_> {
 }
 
 impl Loader for Source<'_> {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &Path) -> io::Result<Arc<[u8]>> {
         let text = path.to_string_lossy();
         match text.as_ref() {
-            "/frame" => return Ok(self.frame().into()),
-            "/text" => return Ok(self.text.to_vec()),
+            "/frame" => return Ok(self.frame().as_bytes().into()),
+            "/text" => return Ok(self.text.into()),
             _ => {}
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -99,11 +99,12 @@ impl Loader for Source<'_> {
                 self.standard.join(name.as_ref()),
                 self.standard.join("snippets").join(name.as_ref()),
             ];
-            return Ok(places.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default());
+            let found = places.iter().find_map(|path| std::fs::read(path).ok());
+            return Ok(found.unwrap_or_default().into());
         }
         let wanted = text.strip_prefix(HOME).unwrap_or(&text);
         let found = self.mirror.included(self.path, wanted).filter(|_| self.includes);
-        Ok(found.and_then(|path| self.mirror.read(path).ok()).unwrap_or_default())
+        Ok(found.and_then(|path| self.mirror.read(path).ok()).unwrap_or_default().into())
     }
 
     fn glob(&self, _pattern: &str) -> io::Result<Vec<PathBuf>> {
@@ -392,8 +393,8 @@ fn viewer(http: &[Statement], address: &str) -> Statement {
 struct Fragment<'a>(&'a [u8]);
 
 impl Loader for Fragment<'_> {
-    fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
-        Ok(self.0.to_vec())
+    fn read(&self, _path: &Path) -> io::Result<Arc<[u8]>> {
+        Ok(self.0.into())
     }
 
     fn glob(&self, _pattern: &str) -> io::Result<Vec<PathBuf>> {

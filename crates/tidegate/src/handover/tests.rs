@@ -35,7 +35,7 @@ fn a_handover_arrives_complete() {
         error_log: "stderr".into(),
         directives: "daemon off;".into(),
     };
-    let bundle = Bundle { files: vec![("/p/nginx.conf".into(), b"x;".to_vec())], globs: vec![] };
+    let bundle = Bundle { files: vec![("/p/nginx.conf".into(), b"x;"[..].into())], globs: vec![] };
     let findings = Findings {
         machine: Machine { privileged: true, host_name: "here".into(), ipv6: true },
         names: vec![("a".into(), vec!["::1".parse().unwrap()]), ("b".into(), vec![])],

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidegate_conf::{Loader, Parser};
 
@@ -11,8 +12,8 @@ use super::all;
 struct Text<'a>(&'a str);
 
 impl Loader for Text<'_> {
-    fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
-        Ok(self.0.as_bytes().to_vec())
+    fn read(&self, _: &Path) -> io::Result<Arc<[u8]>> {
+        Ok(self.0.as_bytes().into())
     }
 
     fn glob(&self, _: &str) -> io::Result<Vec<PathBuf>> {
