@@ -162,6 +162,10 @@ pub trait Service: Send + Sync {
     /// Does a bounded piece of work and returns the time until the next call. May block.
     fn step(&self) -> std::time::Duration;
 
+    /// Changes state that outlives plans, as the plan has come into use: a plan that fails before that changes nothing. On
+    /// the thread that changes plans. Must not block.
+    fn begin(&self) {}
+
     /// Ends work that the next process does, when the graceful end of this one begins. Must not block.
     fn drain(&self) {}
 

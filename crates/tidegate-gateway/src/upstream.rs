@@ -23,7 +23,7 @@ mod zones;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive, Span, Word};
@@ -223,6 +223,7 @@ impl Module for Upstream {
                 Err(diagnostic) => plan.diagnostics.push(diagnostic),
             }
         }
+        bequeath(plan)?;
         let make = || Ok::<_, Diagnostic>(BackgroundWorker::default());
         let background = plan.environment.reload_state.get_or_make(survivor(plan), make)?;
         let tasks = plan.shared::<BackgroundTasks>().clone();
@@ -236,15 +237,19 @@ fn survivor(plan: &PlanBuilder<'_>) -> &'static str {
     if plan.in_stream() { "stream upstreams" } else { "upstreams" }
 }
 
-/// The groups of the last configuration by name: the next ones inherit their state.
+/// The groups of the plan in use by name: the next ones inherit their state.
 #[derive(Default)]
 struct LatestGroups(Mutex<HashMap<String, Arc<Group>>>);
+
+/// The groups of the plan that is being built.
+#[derive(Default)]
+struct OwnGroups(HashMap<String, Arc<Group>>);
 
 /// Makes a block's group. It inherits the state of the group of that name in the configuration before.
 ///
 /// The order matters: the servers (from the file of `state`, if it exists), their addresses, the name servers, the
 /// group, its state from before, and only then the tasks that change it (names resolved again or for the first time).
-/// Once it is the latest of its name, the next configuration inherits from it.
+/// Once its plan is in use, the next configuration inherits from it.
 ///
 /// # Errors
 /// No server, or backups only; an invalid or unknown address; `resolve` without a zone or name servers.
@@ -332,17 +337,32 @@ fn members(servers: &[ServerConf], plan: &mut PlanBuilder<'_>) -> Result<Vec<Mem
     members.collect()
 }
 
-/// Gives a group the state of the one of its name in the configuration before; the next configuration inherits from it.
-fn inherited(mut group: Group, plan: &PlanBuilder<'_>) -> Result<Arc<Group>, Diagnostic> {
-    let make = || Ok::<_, Diagnostic>(LatestGroups::default());
-    let latest = plan.environment.reload_state.get_or_make(survivor(plan), make)?;
-    let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(before) = latest.get(&*group.name) {
+/// Gives a group the state of the one of its name in the plan in use; the next plan inherits from it, if this one comes into
+/// use.
+fn inherited(mut group: Group, plan: &mut PlanBuilder<'_>) -> Result<Arc<Group>, Diagnostic> {
+    if let Some(before) = lock(&latest(plan)?.0).get(&*group.name) {
         group.inherit(before, clock::now());
     }
     let group = Arc::new(group);
-    latest.insert(group.name.to_string(), group.clone());
+    plan.shared::<OwnGroups>().0.insert(group.name.to_string(), group.clone());
     Ok(group)
+}
+
+/// Lets the next plan inherit from the groups of this one, once this one is in use.
+fn bequeath(plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+    let latest = latest(plan)?;
+    let own = std::mem::take(&mut plan.shared::<OwnGroups>().0);
+    plan.when_in_use(move || lock(&latest.0).clone_from(&own));
+    Ok(())
+}
+
+fn latest(plan: &PlanBuilder<'_>) -> Result<Arc<LatestGroups>, Diagnostic> {
+    let make = || Ok::<_, Diagnostic>(LatestGroups::default());
+    plan.environment.reload_state.get_or_make(survivor(plan), make)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Checks that a group has a server that is no backup. Commands of `api` may add servers to a group with a `zone`.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, SourceMap, Word};
 use tidegate_core::figures::{Catalog, Figures};
@@ -85,6 +86,26 @@ impl<T> Default for Made<T> {
     }
 }
 
+/// A change that is made when the plan comes into use.
+struct Change<F>(F);
+
+/// There is nothing to do later.
+const PAUSE: Duration = Duration::from_secs(3600);
+
+impl<F: Fn() + Send + Sync> Service for Change<F> {
+    fn name(&self) -> String {
+        "change".to_owned()
+    }
+
+    fn begin(&self) {
+        (self.0)();
+    }
+
+    fn step(&self) -> Duration {
+        PAUSE
+    }
+}
+
 impl<'e> PlanBuilder<'e> {
     /// Returns the `http` or `stream` block, for modules that read other modules' blocks (`upstream`).
     pub fn http_block(&self) -> Option<&'e Outline> {
@@ -110,6 +131,11 @@ impl<'e> PlanBuilder<'e> {
         if let Some(shown) = self.environment.shown {
             shown.borrow_mut().push(format!("{settings:#?}"));
         }
+    }
+
+    /// Changes state that outlives plans, once the plan comes into use; see [`Service::begin`].
+    pub fn when_in_use(&mut self, change: impl Fn() + Send + Sync + 'static) {
+        self.services.push(Arc::new(Change(change)));
     }
 
     /// Stores a value for later steps of this build, by type.

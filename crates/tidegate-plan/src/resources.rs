@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::NameLookup;
 use tidegate_core::log_file::LogFile;
@@ -107,18 +107,44 @@ impl NameLookup for ResourceNames<'_> {
 /// Objects kept across reloads, by type and name: zones, caches, state of upstream groups.
 #[derive(Default)]
 pub struct ReloadState {
-    objects: Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
+    objects: Mutex<Objects>,
+}
+
+type ObjectKey = (TypeId, String);
+
+#[derive(Default)]
+struct Objects {
+    all: HashMap<ObjectKey, Arc<dyn Any + Send + Sync>>,
+    /// Those that were made for a plan that is not in use yet.
+    made: Vec<ObjectKey>,
 }
 
 impl ReloadState {
-    /// Takes the objects of another one, except those that this one has.
+    /// Takes the objects of another one, except those that this one has. All of them are of the first plan that is in use.
     pub fn adopt(&self, other: &ReloadState) {
-        let others =
-            std::mem::take(&mut *other.objects.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = std::mem::take(&mut other.lock().all);
+        let mut objects = self.lock();
+        objects.made.clear();
         for (key, object) in others {
-            objects.entry(key).or_insert(object);
+            objects.all.entry(key).or_insert(object);
         }
+    }
+
+    /// Keeps the objects that were made since the last call, as their plan comes into use.
+    pub fn keep_made(&self) {
+        self.lock().made.clear();
+    }
+
+    /// Forgets the objects that were made since the last call of [`ReloadState::keep_made`], as their plan has failed: the
+    /// next plan begins with what the one in use has.
+    pub fn forget_made(&self) {
+        let forgotten: Vec<_> = {
+            let mut objects = self.lock();
+            let made = std::mem::take(&mut objects.made);
+            made.iter().filter_map(|key| objects.all.remove(key)).collect()
+        };
+        // Their own ends may take time.
+        drop(forgotten);
     }
 
     /// Returns the object of this type and name; `make` makes it at the first call.
@@ -130,15 +156,20 @@ impl ReloadState {
         name: &str,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<Arc<T>, E> {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut objects = self.lock();
         let key = (TypeId::of::<T>(), name.to_owned());
-        if let Some(object) = objects.get(&key)
+        if let Some(object) = objects.all.get(&key)
             && let Ok(object) = object.clone().downcast()
         {
             return Ok(object);
         }
         let object = Arc::new(make()?);
-        objects.insert(key, object.clone());
+        objects.made.push(key.clone());
+        objects.all.insert(key, object.clone());
         Ok(object)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Objects> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -236,6 +236,7 @@ impl Single {
         let Some(plan) =
             plan(&self.origin, &self.logs, &self.kept, &self.reload_state, generation, log_failure)
         else {
+            self.reload_state.forget_made();
             return false;
         };
         let mut present = match listening::duplicate(&self.listening) {
@@ -248,8 +249,10 @@ impl Single {
             open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
         // Dropping `opening` closes its copies and new sockets; those that serve stay open.
         if !opening.failed.is_empty() {
+            self.reload_state.forget_made();
             return self.refuse("still could not bind()");
         }
+        self.reload_state.keep_made();
         if let Err(error) = self.server.reload(plan, &opening.listening) {
             return self.refuse(&error.to_string());
         }

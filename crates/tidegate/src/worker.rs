@@ -54,6 +54,7 @@ impl WorkerServer {
         let housekeeping = Housekeeping::start()?;
         let mut threads = Threads::new(ended);
         threads.apply(&plan, listening)?;
+        begin(&plan);
         housekeeping.set_plan(plan.clone());
         Ok(WorkerServer { threads, housekeeping, plan, jobs_until: JobsUntil::Now })
     }
@@ -65,6 +66,7 @@ impl WorkerServer {
     pub(crate) fn reload(&mut self, plan: Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         apply_pools(&plan)?;
         self.threads.apply(&plan, listening)?;
+        begin(&plan);
         self.housekeeping.set_plan(plan.clone());
         self.plan = plan;
         Ok(())
@@ -146,6 +148,11 @@ impl WorkerServer {
         }
         flush_logs();
     }
+}
+
+/// Lets a plan's services change what outlives plans.
+fn begin(plan: &Plan) {
+    plan.services.iter().for_each(|service| service.begin());
 }
 
 /// Applies a plan's thread pools.

@@ -42,12 +42,18 @@ impl Sessions {
     /// Makes a zone of this number of bytes.
     pub(super) fn new(bytes: u64) -> Sessions {
         let sessions = Sessions(Mutex::default());
-        sessions.resize(bytes);
+        sessions.configure(bytes, false);
         sessions
     }
 
-    pub(super) fn resize(&self, bytes: u64) {
-        self.lock().count_max = usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX);
+    /// Takes over the settings of a plan. What changes is noted from now on where it is shared, to be sent to others.
+    pub(super) fn configure(&self, bytes: u64, is_shared: bool) {
+        let mut kept = self.lock();
+        kept.count_max = usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX);
+        match is_shared {
+            true => _ = kept.changed.get_or_insert_default(),
+            false => kept.changed = None,
+        }
     }
 
     /// Returns the route of a session that has not expired.
@@ -80,16 +86,6 @@ impl Sessions {
         if let Some(route) = self.find(session, now) {
             self.put(session, &route, time, now);
         }
-    }
-
-    /// Notes what changes from now on, to be sent to others.
-    fn share(&self) {
-        self.lock().changed.get_or_insert_default();
-    }
-
-    /// Notes no changes any more.
-    pub(super) fn keep_alone(&self) {
-        self.lock().changed = None;
     }
 
     /// Takes some of the changed sessions.

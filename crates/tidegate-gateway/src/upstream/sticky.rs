@@ -7,7 +7,8 @@
 //! ```
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tidegate_codec::{cookie, date};
@@ -244,8 +245,7 @@ impl StickyConf {
                 let (name, bytes) = conf.zone.clone().unwrap_or_default();
                 let make = || Ok::<_, Diagnostic>(Sessions::new(bytes));
                 let sessions = plan.environment.reload_state.get_or_make(&name, make)?;
-                sessions.resize(bytes);
-                let shared = shared(conf, &name, &sessions, plan)?;
+                let shared = shared(conf, (&name, bytes), &sessions, plan)?;
                 let timeout = conf.timeout.unwrap_or(LEARN_TIMEOUT);
                 let header = conf.header;
                 Sticky::Learn(Box::new(Learn { create, lookup, sessions, shared, timeout, header }))
@@ -255,31 +255,46 @@ impl StickyConf {
     }
 }
 
-/// The shared zones of a configuration by name: several groups may have one.
+/// The zones of a configuration by name: several groups may have one.
 #[derive(Default)]
-struct SharedZones(HashMap<String, Arc<SharedSessions>>);
+struct Zones(HashMap<String, Arc<SessionZone>>);
 
-/// Makes the shared part of a zone, where it has `sync`.
+/// The settings of a zone. One group with `sync` is enough to share it.
+#[derive(Default)]
+struct SessionZone {
+    bytes: AtomicU64,
+    shared: OnceLock<Arc<SharedSessions>>,
+}
+
+/// Makes the shared part of a zone, where it has `sync`. The sessions, which outlive the plan, are configured once it is in use.
 fn shared(
     conf: &LearnConf,
-    name: &str,
+    (name, bytes): (&str, u64),
     sessions: &Arc<Sessions>,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<Option<Arc<SharedSessions>>, Diagnostic> {
-    let Some(sync) = &conf.sync else {
-        if !plan.shared::<SharedZones>().0.contains_key(name) {
-            sessions.keep_alone();
-        }
-        return Ok(None);
-    };
-    if let Some(known) = plan.shared::<SharedZones>().0.get(name) {
-        return Ok(Some(known.clone()));
+    let known = plan.shared::<Zones>().0.get(name).cloned();
+    let zone = known.unwrap_or_else(|| {
+        let (zone, sessions) = (Arc::new(SessionZone::default()), sessions.clone());
+        plan.shared::<Zones>().0.insert(name.to_owned(), zone.clone());
+        let of_plan = zone.clone();
+        plan.when_in_use(move || {
+            let is_shared = of_plan.shared.get().is_some();
+            sessions.configure(of_plan.bytes.load(Ordering::Relaxed), is_shared);
+        });
+        zone
+    });
+    zone.bytes.store(bytes, Ordering::Relaxed);
+    let Some(sync) = &conf.sync else { return Ok(None) };
+    if let Some(shared) = zone.shared.get() {
+        return Ok(Some(shared.clone()));
     }
     let store = zone_sync::find(sync, plan)?;
-    let shared = Arc::new(SharedSessions::new(name, sessions.clone(), store.clone()));
+    let shared = zone
+        .shared
+        .get_or_init(|| Arc::new(SharedSessions::new(name, sessions.clone(), store.clone())));
     store.add(shared.clone());
-    plan.shared::<SharedZones>().0.insert(name.to_owned(), shared.clone());
-    Ok(Some(shared))
+    Ok(Some(shared.clone()))
 }
 
 /// Asks other servers for the session of a request, where this one does not know it (`sync`): a wait of some milliseconds at

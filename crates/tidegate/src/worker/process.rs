@@ -74,6 +74,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
     let kept = Kept { logs, reload_state };
     serve(socket, generation, &rights, kept, |kept| {
         let (plan, listening, _) = plan(*handover, &kept.logs, &kept.reload_state)?;
+        kept.reload_state.keep_made();
         Ok((plan, listening))
     })
 }
@@ -288,7 +289,13 @@ impl Worker {
     /// file, which the master has opened again. The reply is sent last: the master relies on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
-        let made = plan(handover, &self.kept.logs, &self.kept.reload_state).and_then(|made| {
+        let reload_state = &self.kept.reload_state;
+        let made = plan(handover, &self.kept.logs, reload_state);
+        match &made {
+            Ok(_) => reload_state.keep_made(),
+            Err(_) => reload_state.forget_made(),
+        }
+        let made = made.and_then(|made| {
             let (plan, listening, again) = made;
             let before = self.server.plan().clone();
             self.server.reload(plan, &listening).map_err(StartError::System)?;

@@ -13,6 +13,7 @@ mod limits;
 mod mistakes;
 mod process;
 mod purges;
+mod reloads;
 mod restarts;
 mod scrapes;
 mod signals;

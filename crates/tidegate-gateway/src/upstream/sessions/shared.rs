@@ -69,7 +69,6 @@ impl SharedSessions {
         sessions: Arc<Sessions>,
         store: Arc<SyncStore>,
     ) -> SharedSessions {
-        sessions.share();
         let (sent, lookups) = (Mutex::default(), Mutex::default());
         SharedSessions { name: name.to_owned(), sessions, store, sent, lookups }
     }

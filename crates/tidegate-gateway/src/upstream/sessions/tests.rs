@@ -56,6 +56,7 @@ mod of_a_store {
 
     fn zone() -> (Arc<Sessions>, Arc<SyncStore>, SharedSessions) {
         let (sessions, store) = (Arc::new(Sessions::new(1 << 20)), SyncStore::detached(LONG));
+        sessions.configure(1 << 20, true);
         let shared = SharedSessions::new("z", sessions.clone(), store.clone());
         (sessions, store, shared)
     }
@@ -93,13 +94,14 @@ mod of_a_store {
     fn changes_have_the_room_of_the_zone() {
         let sessions = Arc::new(Sessions::new(2 * 256));
         let store = SyncStore::detached(LONG);
+        sessions.configure(2 * 256, true);
         let shared = SharedSessions::new("z", sessions.clone(), store);
         let now = clock::exact_now();
         for number in 0..10_u8 {
             sessions.put(&[number], b"route", LONG, now);
         }
         assert_eq!((shared.figures().records, shared.figures().pending), (2, 2));
-        sessions.keep_alone();
+        sessions.configure(2 * 256, false);
         sessions.put(b"x", b"route", LONG, now);
         assert_eq!(shared.figures().pending, 0);
     }
