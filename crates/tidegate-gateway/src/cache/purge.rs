@@ -142,9 +142,12 @@ pub(crate) async fn carry_out(
 ) -> Result<(), PurgeFailure> {
     let internal = PurgeFailure::Refused(Refused::INTERNAL);
     let store = zone.store().cloned().ok_or(internal)?;
-    let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft)));
+    let at = clock::unix_millis();
+    // The moment is that of the tier's list, so that the other servers have the same there.
+    let known = zone.tier.as_ref().map(|_| at);
+    let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft, known)));
     if let Some(tier) = &zone.tier {
-        tier.purge(tier_purges(&what), clock::unix_millis());
+        tier.purge(tier_purges(&what), at);
     }
     let done = carry_out_here(x, store, what, soft).await;
     if let Some(tier) = &zone.tier {
@@ -176,8 +179,8 @@ fn failed(x: &mut Exchange, failure: PurgeFailure) -> Step<'static> {
 }
 
 /// Returns a purge as the other servers get it.
-fn rules_of(what: &PurgeTarget, soft: bool) -> Vec<PurgeRule> {
-    let rule = |what| PurgeRule { what, soft };
+fn rules_of(what: &PurgeTarget, soft: bool, at: Option<u64>) -> Vec<PurgeRule> {
+    let rule = |what| PurgeRule { what, soft, at };
     match what {
         PurgeTarget::Key(key) => vec![rule(PurgeWhat::Key(key.text().to_vec()))],
         PurgeTarget::All(scopes) => {

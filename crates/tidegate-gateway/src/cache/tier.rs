@@ -59,6 +59,7 @@ pub(crate) use figures::{TIER_FIGURES, TierFigures};
 pub(crate) use find::{Asking, Found, TierQuery};
 use list::PurgeList;
 use memory::{Absent, Uses};
+use purges::SKEW_MILLIS;
 pub(crate) use purges::TierPurge;
 pub(crate) use race::{Winner, race};
 use read::Unusable;
@@ -141,6 +142,10 @@ pub(crate) struct CacheTier {
     /// Empty until the plan is used.
     store: Arc<OnceLock<Store>>,
     kept: Arc<CacheKept>,
+    /// Whether the tier is not asked while purges of other servers may be missing.
+    pauses: bool,
+    /// Whether origins can complete a body: over HTTP, and over no other protocol.
+    completes: bool,
 }
 
 /// The part of it that outlives a reload.
@@ -154,7 +159,9 @@ pub(crate) struct CacheKept {
     unsaved: Notify,
     /// As `changed`, but it may wait a moment for more.
     invalidated: Notify,
-    /// The tier is not asked, as purges of other servers may be missing.
+    /// As `changed`, but others are about to publish the same.
+    purged_by_others: Notify,
+    /// Purges of other servers may be missing.
     paused: AtomicBool,
 }
 
@@ -192,11 +199,11 @@ impl Tier {
         self.kept.breaker().uploads.succeed();
     }
 
-    /// Notes that the store has denied an upload. It says nothing about reads.
-    fn note_denied(&self, failure: &Failure) {
+    /// Notes that the store has denied to write `what`. It says nothing about reads.
+    fn note_denied(&self, what: &str, failure: &Failure) {
         let name = &self.name;
         let paused = format_args!("nothing is uploaded to cache tier \"{name}\"");
-        self.note(|state| &mut state.uploads, failure, format_args!("denied an upload"), paused);
+        self.note(|state| &mut state.uploads, failure, format_args!("denied {what}"), paused);
     }
 
     /// Notes that the store has replied.
@@ -290,7 +297,7 @@ impl CacheTier {
         format!("{}/{}/{hash}", self.cache, hash.get(..2).unwrap_or_default())
     }
 
-    /// Lets the tier not be asked until the next call.
+    /// Notes whether purges of other servers may be missing: then the tier is not asked, where the configuration says so.
     pub(crate) fn pause(&self, paused: bool) {
         self.kept.paused.store(paused, Ordering::Release);
     }
@@ -348,6 +355,18 @@ impl CacheTier {
         self.kept.list.add(purges, now);
         self.kept.unsaved.notify_one();
         self.kept.changed.notify_one();
+    }
+
+    /// As [`CacheTier::purge`], for purges that arrive at `now` and that other servers have carried out before, each with the
+    /// moment at which it was. Those servers publish them: this one does where they have not within a few seconds.
+    pub(crate) fn purge_by_others(&self, purges: Vec<(TierPurge, Option<u64>)>, now: u64) {
+        for (purge, at) in purges {
+            // The moment of the other server, so that both have the same list, unless clocks disagree, or it was long ago.
+            let at = at.filter(|at| at.abs_diff(now) <= SKEW_MILLIS);
+            self.kept.list.add(vec![purge], at.unwrap_or(now));
+        }
+        self.kept.unsaved.notify_one();
+        self.kept.purged_by_others.notify_one();
     }
 
     /// Lets no object of the tier be used that is older than an invalidation of these main keys by a request at `now`, in

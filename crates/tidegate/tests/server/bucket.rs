@@ -28,6 +28,8 @@ pub(crate) enum Manner {
     Flipped(usize),
     /// What is sent is no object of a cache.
     Foreign,
+    /// Nothing may be written.
+    ReadOnly,
 }
 
 struct State {
@@ -104,6 +106,13 @@ impl Bucket {
         lines.filter(|line| !line.ends_with("/purges")).count()
     }
 
+    /// Returns the number of attempts to write a list of purges.
+    pub(crate) fn list_writes(&self) -> usize {
+        let state = self.state();
+        let is_write = |line: &&String| line.starts_with("PUT") && line.ends_with("/purges");
+        state.requests.iter().filter(is_write).count()
+    }
+
     fn serve(&self, stream: TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         let mut out = stream;
@@ -143,6 +152,9 @@ impl Bucket {
                     if path.ends_with("/purges") || method == "PUT" =>
                 {
                     Manner::Right
+                }
+                Manner::ReadOnly if method == "PUT" => {
+                    Manner::Status(403, "<Code>AccessDenied</Code>")
                 }
                 manner => manner,
             };

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use tidegate_os::process::Signal;
+
 use crate::bucket::{Bucket, Manner};
 use crate::stores::Engine;
 use crate::support::{Server, Site, connect};
@@ -255,6 +257,72 @@ fn a_new_server_that_shares_purges_is_warm() {
     assert_eq!(three.get("/kept"), kept);
     assert_eq!(three.ask("GET /kept").1, "HIT");
     assert_ne!(three.get("/purged"), purged);
+}
+
+#[test]
+fn a_purge_is_written_to_the_list_by_one_server() {
+    let (bucket, engine) = (Bucket::start(), Engine::start(Site::new().second_port));
+    let nodes = [(); 3].map(|()| {
+        let node = Node::start_by(&bucket, "min_uses=1", Some(&engine));
+        node.until_cache("\"state\":\"following\"");
+        node.until("lists", 2);
+        node
+    });
+    let read = nodes.each_ref().map(|node| node.figure("lists"));
+    nodes[0].get("/a");
+    assert_eq!(nodes[0].ask("PURGE /a").0, 204);
+    for node in &nodes[1..] {
+        node.until_cache("\"applied\":1");
+    }
+    // Each one has compared its list with the bucket's since.
+    for (node, read) in nodes.iter().zip(read) {
+        node.until("lists", read + 1);
+    }
+    assert_eq!(bucket.list_writes(), 1);
+}
+
+#[test]
+fn a_list_that_must_not_be_written_stops_no_reads() {
+    let bucket = Bucket::start();
+    let one = Node::ready(&bucket, "hedge=10s timeout=10s min_uses=1");
+    let stored = one.get("/a");
+    bucket.wait_objects(1);
+    bucket.set(Manner::ReadOnly);
+    let two = Node::ready(&bucket, "hedge=10s timeout=10s");
+    two.ask("PURGE /none");
+    two.server.wait_log("denied the list of purges: status 403 \"AccessDenied\"");
+    assert_eq!(two.get("/a"), stored);
+}
+
+#[test]
+fn a_tier_is_asked_again_when_purges_are_no_longer_shared() {
+    let (bucket, engine) = (Bucket::start(), Engine::start(Site::new().second_port));
+    let node = Node::start_by(&bucket, "hedge=10s timeout=10s", Some(&engine));
+    node.until_cache("\"state\":\"following\"");
+    node.until("lists", 2);
+    let written = std::fs::read_to_string(node.site.path("nginx.conf")).unwrap();
+    let configure = |partition: &str| {
+        let text = written.replace(" purge_sync;", partition);
+        assert_ne!(text, written);
+        std::fs::write(node.site.path("nginx.conf"), text).unwrap();
+        node.server.signal(Signal::Hangup);
+    };
+    configure(" purge_sync purge_partition=revalidate;");
+    node.server.wait_log("gracefully shutting down generation 1");
+    node.until_cache("\"state\":\"following\"");
+    drop(engine);
+    node.until_cache("\"state\":\"cut off\"");
+    let mut target = 0;
+    let mut next = || {
+        target += 1;
+        node.get(&format!("/{target}"));
+        node.figure("skipped")
+    };
+    while next() == 0 {}
+    configure(";");
+    node.server.wait_log("gracefully shutting down generation 2");
+    let skipped = next();
+    assert_eq!(next(), skipped, "what was cut off is not remembered");
 }
 
 #[test]

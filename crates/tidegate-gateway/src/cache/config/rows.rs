@@ -365,7 +365,9 @@ pub(crate) const TIER: &str = "A second tier of caches (`tier=NAME`): a bucket o
     origin is asked as well: the first one that responds is used. A response that was stored here and has been used \
     `min_uses` times (2) is uploaded in the background, if its body has at most `max_object` bytes (16m, at most 1g), \
     at most `upload` (4) at a time. Objects have the cache's name, so that servers share those of caches with the same name; \
-    they have checksums, and one that does not match is a miss. An object that is older than a purge is not used; the clocks of \
+    they have checksums, and one that does not match is a miss. A body of more than 256 KB is passed on before all of it was \
+    compared, so the origin has to be able to complete it: it is shared over HTTP alone (`proxy_cache_tier`), with a strong \
+    validator and without `Content-Encoding`, and never over FastCGI, SCGI and uwsgi. An object that is older than a purge is not used; the clocks of \
     the servers have to agree within 2 s. A response of the tier, and each 64 KB of it, may take `timeout` (1s). After five \
     failures in a row the tier is left alone for 5 s, then for twice the time up to 60 s. `endpoint` is `http://HOST[:PORT]` or \
     `https://HOST[:PORT]`; without it it is AWS's of the region (`us-east-1`). With `path_style=on`, the default, the bucket is a \

@@ -139,7 +139,10 @@ pub(crate) fn open(
     let tier = match &conf.tier {
         None => None,
         Some(wanted) => {
-            Some(tier::config::connect(prefix, &conf.name, wanted, store.clone(), plan)?)
+            let partition = conf.purge_sync.as_ref().map(|written| written.partition);
+            let pauses = matches!(partition, Some(Partition::Revalidate(_)));
+            let opened = (store.clone(), pauses);
+            Some(tier::config::connect(prefix, &conf.name, wanted, opened, plan)?)
         }
     };
     let (sync, partition) = match &conf.purge_sync {

@@ -9,7 +9,7 @@ use crate::cache::purge::target::{PurgeTarget, purge};
 /// are purged than were meant.
 pub(super) fn apply(store: &Store, rules: Vec<PurgeRule>, now: u64) -> Result<(), PurgeError> {
     let mut purges = Vec::new();
-    for PurgeRule { what, soft } in rules {
+    for PurgeRule { what, soft, .. } in rules {
         match what {
             PurgeWhat::Scope(scope) => purges.push(Purge { scope, soft }),
             PurgeWhat::Key(text) => {

@@ -1,9 +1,10 @@
 //! Purges as entries of a stream of the engine. Pure.
 //!
 //! ```text
-//! ID token RANDOM before TOKEN node NODE  (KIND TEXT)…
+//! ID token RANDOM before TOKEN node NODE  [at MILLIS]  (KIND TEXT)…
 //! ```
-//! `before` is the token of the entry in front: entries are a chain, in which a missing one is seen. A kind is `key`,
+//! `before` is the token of the entry in front: entries are a chain, in which a missing one is seen. `at` is the moment of the
+//! purges by the clock of the server that has carried them out first, for the lists of tiers alone. A kind is `key`,
 //! `prefix` or `tag`, each with `-soft` where objects become stale, `stale` for all objects, or `begin`, which purges
 //! nothing. What is not known, as it is of a later version, counts as `stale`.
 
@@ -43,7 +44,12 @@ pub(crate) struct PurgeRule {
     pub(crate) what: PurgeWhat,
     /// Whether objects become stale instead of being removed.
     pub(crate) soft: bool,
+    /// When it was carried out first, in Unix milliseconds, by the clock of the server that has; `None`: not known.
+    pub(crate) at: Option<u64>,
 }
+
+/// The kind of the moment of all rules of an entry.
+const AT: &[u8] = b"at";
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +65,7 @@ pub(super) struct Entry {
 impl PurgeRule {
     /// Returns the rule that makes all objects stale.
     pub(crate) fn everything_stale() -> PurgeRule {
-        PurgeRule { what: PurgeWhat::Scope(Scope::Prefix(Box::default())), soft: true }
+        PurgeRule { what: PurgeWhat::Scope(Scope::Prefix(Box::default())), soft: true, at: None }
     }
 
     fn kind(&self) -> &'static str {
@@ -81,7 +87,7 @@ impl PurgeRule {
     }
 
     /// Reads a rule; `None`: it purges nothing.
-    fn read(kind: &[u8], text: &[u8]) -> Option<PurgeRule> {
+    fn read(kind: &[u8], text: &[u8], at: Option<u64>) -> Option<PurgeRule> {
         let (name, soft) = match kind.strip_suffix(b"-soft") {
             Some(name) => (name, true),
             None => (kind, false),
@@ -93,18 +99,20 @@ impl PurgeRule {
             b"tag" => PurgeWhat::Scope(Scope::Tag(text.into())),
             _ => return Some(PurgeRule::everything_stale()),
         };
-        Some(PurgeRule { what, soft })
+        Some(PurgeRule { what, soft, at })
     }
 }
 
-/// Appends the fields of rules: kinds and texts.
+/// Returns the fields of the rules of one purge: its moment, kinds and texts.
 pub(super) fn fields(rules: &[PurgeRule]) -> Vec<Vec<u8>> {
     let bytes: usize = rules.iter().map(|rule| rule.text().len()).sum();
     if bytes > ENTRY_BYTES_MAX {
         return stale_fields();
     }
     let words = |rule: &PurgeRule| [rule.kind().as_bytes().to_vec(), rule.text().to_vec()];
-    rules.iter().flat_map(words).collect()
+    let at = rules.iter().find_map(|rule| rule.at);
+    let at = at.into_iter().flat_map(|at| [AT.to_vec(), at.to_string().into_bytes()]);
+    at.chain(rules.iter().flat_map(words)).collect()
 }
 
 /// Returns the fields of an entry about all objects.
@@ -159,7 +167,12 @@ impl Entry {
         if token.is_empty() || rules.len() % 2 != 0 {
             return None;
         }
-        let rules = rules.chunks(2).filter_map(|rule| PurgeRule::read(rule[0], rule[1])).collect();
+        let (at, rules) = match rules {
+            [AT, millis, rules @ ..] => (std::str::from_utf8(millis).ok()?.parse().ok(), rules),
+            rules => (None, rules),
+        };
+        let rule = |rule: &[&[u8]]| PurgeRule::read(rule[0], rule[1], at);
+        let rules = rules.chunks(2).filter_map(rule).collect();
         let at = Position { id: EntryId::read(id.as_text()?)?, token: token.to_vec() };
         Some(Entry { at, before: before.to_vec(), node: node.to_vec(), rules })
     }

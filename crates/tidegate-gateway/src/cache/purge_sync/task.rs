@@ -167,8 +167,8 @@ impl FollowTask {
             if everything {
                 tier.missed_purges();
             }
-            let purges = step.rules.iter().map(tier_purge).collect();
-            tier.purge(purges, clock::unix_millis());
+            let purges = step.rules.iter().map(|rule| (tier_purge(rule), rule.at)).collect();
+            tier.purge_by_others(purges, clock::unix_millis());
         }
         let purging = store.clone();
         let job = move || {

@@ -23,13 +23,15 @@ fn at(id: u64, token: &str) -> Position {
 }
 
 fn key(name: &str, soft: bool) -> PurgeRule {
-    PurgeRule { what: PurgeWhat::Key(name.into()), soft }
+    PurgeRule { what: PurgeWhat::Key(name.into()), soft, at: None }
 }
 
 #[test]
 fn rules_are_read_as_they_were_written() {
-    let tag = |soft| PurgeRule { what: PurgeWhat::Scope(Scope::Tag((*b"t u").into())), soft };
-    let prefix = |soft| PurgeRule { what: PurgeWhat::Scope(Scope::Prefix((*b"").into())), soft };
+    let tag =
+        |soft| PurgeRule { what: PurgeWhat::Scope(Scope::Tag((*b"t u").into())), soft, at: None };
+    let prefix =
+        |soft| PurgeRule { what: PurgeWhat::Scope(Scope::Prefix((*b"").into())), soft, at: None };
     let rules =
         [key("a", false), key("b", true), tag(false), tag(true), prefix(false), prefix(true)];
     let words = [&b"token"[..], b"1", b"before", b"", b"node", b"n"].map(<[u8]>::to_vec);

@@ -384,7 +384,10 @@ pub(crate) fn open_tiers(
     Ok(())
 }
 
-/// Connects a cache with its tier.
+/// The prefix of gateways whose origins can be asked for the rest of a body.
+const COMPLETED: &str = "proxy_";
+
+/// Connects a cache with its tier. `pauses`: the tier is not asked while purges of other servers may be missing.
 ///
 /// # Errors
 /// There is no tier of this name.
@@ -392,7 +395,7 @@ pub(crate) fn connect(
     prefix: &'static str,
     cache: &str,
     wanted: &TierName,
-    store: Arc<OnceLock<Store>>,
+    (store, pauses): (Arc<OnceLock<Store>>, bool),
     plan: &mut PlanBuilder<'_>,
 ) -> Result<Arc<CacheTier>, Diagnostic> {
     let tiers = &plan.shared::<Tiers>().0;
@@ -409,7 +412,8 @@ pub(crate) fn connect(
     let place = format!("{prefix}cache {cache} with {} {}", tier.endpoint, tier.url);
     let make = || Ok::<_, Diagnostic>(CacheKept::default());
     let kept = plan.environment.reload_state.get_or_make(&place, make)?;
-    let connected = Arc::new(CacheTier { tier, cache: cache.to_owned(), store, kept });
+    let (cache, completes) = (cache.to_owned(), prefix == COMPLETED);
+    let connected = Arc::new(CacheTier { tier, cache, store, kept, pauses, completes });
     plan.shared::<BackgroundTasks>().add(Arc::new(ListTask(connected.clone())));
     Ok(connected)
 }

@@ -49,7 +49,8 @@ impl CacheTier {
     /// the key a moment ago.
     pub(crate) fn ask(self: &Arc<Self>, query: TierQuery) -> Option<Asking> {
         let figures = &self.tier.kept.figures;
-        let is_current = self.kept.list.is_known() && !self.kept.paused.load(Ordering::Acquire);
+        let is_paused = self.pauses && self.kept.paused.load(Ordering::Acquire);
+        let is_current = self.kept.list.is_known() && !is_paused;
         if !is_current || !self.tier.is_allowed() {
             figures.skipped.add(1);
             return None;

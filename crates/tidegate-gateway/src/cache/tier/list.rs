@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tidegate_core::{Level, blocking};
 use tidegate_os::os_error;
 use tidegate_rt::sync::select;
-use tidegate_rt::{clock, timer};
+use tidegate_rt::{clock, random, timer};
 use tidegate_store::s3::payload_hash;
 use tidegate_upstream::care::BackgroundTask;
 
@@ -33,6 +33,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const INVALIDATIONS_APART: Duration = Duration::from_secs(1);
 /// The shortest time between two writings of the file in the background: purges in between are written at once.
 const SAVES_APART: Duration = Duration::from_millis(100);
+/// How long a purge of another server waits until that server has published it, and the longest time that is added at random,
+/// so that servers do not read all at once.
+const OTHERS_FIRST: Duration = Duration::from_secs(1);
+const OTHERS_APART_MILLIS: u64 = 1000;
 /// Attempts in a row against other writers.
 const WRITES_MAX: u32 = 8;
 /// Name of the file in the directory of a cache, and of the object below the cache's name.
@@ -140,6 +144,26 @@ impl PurgeList {
     }
 }
 
+/// Why the list in the bucket was not read or written.
+struct Unpublished {
+    failure: Failure,
+    /// The store lets the keys only read. It says nothing about reads.
+    is_denied: bool,
+}
+
+impl From<Failure> for Unpublished {
+    fn from(failure: Failure) -> Unpublished {
+        Unpublished { failure, is_denied: false }
+    }
+}
+
+impl Unpublished {
+    fn writing(failure: Failure) -> Unpublished {
+        let is_denied = matches!(failure, Failure::Status(403, _));
+        Unpublished { failure, is_denied }
+    }
+}
+
 impl CacheTier {
     /// Writes the list into the cache's directory, and reads first what is there; returns whether the directory has it. A failure is logged.
     pub(crate) async fn save(&self) -> bool {
@@ -194,8 +218,15 @@ impl CacheTier {
                     pause = PAUSE_MIN;
                     REFRESH
                 }
-                Err(failure) => {
-                    self.tier.note_failure("reading or writing the list of purges", &failure);
+                Err(unpublished) => {
+                    let failure = &unpublished.failure;
+                    match unpublished.is_denied {
+                        true => self.tier.note_denied("the list of purges", failure),
+                        false => {
+                            self.tier
+                                .note_failure("reading or writing the list of purges", failure);
+                        }
+                    }
                     let rest = pause;
                     pause = (pause * 2).min(PAUSE_MAX);
                     rest
@@ -205,6 +236,7 @@ impl CacheTier {
                 () = timer::sleep(rest) => {}
                 () = self.kept.changed.notified(), if rest == REFRESH => {}
                 () = self.invalidated(), if rest == REFRESH => {}
+                () = self.purged_by_others(), if rest == REFRESH => {}
             }
         }
     }
@@ -215,8 +247,15 @@ impl CacheTier {
         timer::sleep(INVALIDATIONS_APART).await;
     }
 
+    /// Waits for purges of other servers, then for a while in which those publish them.
+    async fn purged_by_others(&self) {
+        self.kept.purged_by_others.notified().await;
+        let apart = Duration::from_millis(random::next_u64() % OTHERS_APART_MILLIS);
+        timer::sleep(OTHERS_FIRST + apart).await;
+    }
+
     /// Merges the list with the bucket's.
-    async fn publish(&self) -> Result<(), Failure> {
+    async fn publish(&self) -> Result<(), Unpublished> {
         let (client, list) = (&self.tier.kept.client, &self.kept.list);
         let name = format!("{}/{OBJECT}", self.cache);
         for _ in 0..WRITES_MAX {
@@ -225,7 +264,7 @@ impl CacheTier {
             if let Some(mut response) = client.get(&name, None).await? {
                 etag = etag_of(&mut response);
                 let text = response.body.collect(LIST_BYTES_MAX).await;
-                let (text, _) = text.map_err(|_| Failure::Broken)?;
+                let (text, _) = text.map_err(|_| Unpublished::from(Failure::Broken))?;
                 match Purges::decode(&text) {
                     Some(decoded) => theirs = decoded.shared(),
                     None => self.purge_all("the list of purges in the bucket is damaged"),
@@ -240,11 +279,13 @@ impl CacheTier {
             let text = Bytes::from(own.encode());
             let hash = payload_hash(&text);
             let condition = etag.as_deref().map_or(Condition::Absent, Condition::Same);
-            match client.put(&name, text.clone(), &hash, condition).await? {
+            let written = client.put(&name, text.clone(), &hash, condition).await;
+            match written.map_err(Unpublished::writing)? {
                 Put::Stored => return Ok(()),
                 Put::Refused => {}
                 Put::Unsupported => {
-                    client.put(&name, text, &hash, Condition::None).await?;
+                    let written = client.put(&name, text, &hash, Condition::None).await;
+                    written.map_err(Unpublished::writing)?;
                     return Ok(());
                 }
             }

@@ -57,6 +57,11 @@ impl ObjectHead {
         ObjectHead { key, metadata, times, body_bytes: body.len() as u64, sums }
     }
 
+    /// Returns the length of the head with these lengths of key, metadata and body.
+    pub(super) fn length(key: usize, metadata: usize, body: usize) -> usize {
+        FIXED_BYTES + key + metadata + 8 * body.div_ceil(BLOCK_BYTES)
+    }
+
     /// Returns the bytes of the head; `None` for one that [`ObjectHead::parse`] would refuse.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
         if self.key.len() > KEY_BYTES_MAX || self.metadata.len() > METADATA_BYTES_MAX {
@@ -109,7 +114,10 @@ impl ObjectHead {
         if blocks as u64 != body_bytes.div_ceil(BLOCK_BYTES as u64) {
             return Beginning::Invalid("the number of blocks");
         }
-        let total = FIXED_BYTES + key_bytes + metadata_bytes + 8 * blocks;
+        let Ok(body) = usize::try_from(body_bytes) else {
+            return Beginning::Invalid("larger than allowed");
+        };
+        let total = ObjectHead::length(key_bytes, metadata_bytes, body);
         let Some(rest) = rest.get(..total - FIXED_BYTES) else { return Beginning::More(total) };
         if sum_of(&fixed[..SUM_AT], rest) != u64_at(fixed, SUM_AT) {
             return Beginning::Invalid("the checksum of the head");

@@ -425,7 +425,14 @@ fn cache_tier() -> Arc<CacheTier> {
         log: ErrorLog::new(Vec::new()),
     };
     let (store, kept) = (Arc::default(), Arc::default());
-    Arc::new(CacheTier { tier: Arc::new(tier), cache: "z".into(), store, kept })
+    Arc::new(CacheTier {
+        tier: Arc::new(tier),
+        cache: "z".into(),
+        store,
+        kept,
+        pauses: true,
+        completes: true,
+    })
 }
 
 #[test]
@@ -444,7 +451,7 @@ fn a_tier_that_is_left_alone_queues_no_uploads() {
 fn keys_that_may_only_read_stop_uploads_alone() {
     let (cache, key) = (cache_tier(), Key::new(&b"key"[..]));
     let denied = Failure::Status(403, Some("AccessDenied".into()));
-    (0..FAILURES_MAX).for_each(|_| cache.tier.note_denied(&denied));
+    (0..FAILURES_MAX).for_each(|_| cache.tier.note_denied("an upload", &denied));
     assert!(cache.tier.is_asked() && !cache.tier.may_upload());
     assert!(cache.tier.show()["reason"].as_str().is_some_and(|reason| reason.contains("403")));
     // Neither does a read that succeeds let them begin again.

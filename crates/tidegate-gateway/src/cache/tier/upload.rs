@@ -140,7 +140,7 @@ impl Tier {
             Err(failure) => {
                 figures.not_uploaded.add(1);
                 match failure {
-                    Failure::Status(403, _) => self.note_denied(&failure),
+                    Failure::Status(403, _) => self.note_denied("an upload", &failure),
                     _ => self.note_failure("writing an object", &failure),
                 }
                 job.cache.kept.uses.restart(job.key.hash());
@@ -198,7 +198,7 @@ impl Job {
             || !is_whole
             || meta.from_tier
             // No server would use it.
-            || length > CHECKED_BYTES && !is_resumable(meta, length)
+            || length > CHECKED_BYTES && !(self.cache.completes && is_resumable(meta, length))
             || !self.is_allowed(&meta.tags, requested_at)
         {
             return None;
@@ -207,21 +207,27 @@ impl Job {
         let metadata = entry.metadata().clone();
         // Of this entry: by now its key may have another one.
         let mut reader = PartReader::of_entry(&entry, now).await?;
-        let mut body = BytesMut::new();
+        let (key, length) =
+            (Bytes::copy_from_slice(self.key.text()), usize::try_from(length).ok()?);
+        // The body is in memory once: it is read behind the room for its head.
+        let head_length = ObjectHead::length(key.len(), metadata.len(), length);
+        let mut object = BytesMut::with_capacity(head_length + length);
+        object.resize(head_length, 0);
         while let Some(bytes) = reader.next().await {
-            body.extend_from_slice(&bytes);
+            object.extend_from_slice(&bytes);
         }
-        if body.len() as u64 != length {
+        if object.len() != head_length + length {
             return None;
         }
-        let key = Bytes::copy_from_slice(self.key.text());
         let made = blocking::run(move || {
-            let head = ObjectHead::new(key, metadata, times, &body);
-            Ok(head.encode().map(|mut bytes| {
-                bytes.extend_from_slice(&body);
-                let hash = payload_hash(&bytes);
-                (Bytes::from(bytes), hash)
-            }))
+            let (room, body) = object.split_at_mut(head_length);
+            let head = ObjectHead::new(key, metadata, times, body).encode();
+            let Some(head) = head.filter(|head| head.len() == room.len()) else {
+                return Ok(None);
+            };
+            room.copy_from_slice(&head);
+            let hash = payload_hash(&object);
+            Ok(Some((object.freeze(), hash)))
         });
         let (bytes, hash) = made.await.ok().flatten()?;
         Some(Prepared { bytes, hash, variant, requested_at, valid_until: times.valid_until })

@@ -249,7 +249,8 @@ impl World {
             }
             Op::Purge(node, key, soft) => {
                 self.versions[key] += 1;
-                let rule = PurgeRule { what: PurgeWhat::Key(key.to_string().into()), soft };
+                let rule =
+                    PurgeRule { what: PurgeWhat::Key(key.to_string().into()), soft, at: None };
                 let version = self.versions[key];
                 self.nodes[node].apply(&rule);
                 self.nodes[node].outbox.push_back((vec![rule], key, version));
