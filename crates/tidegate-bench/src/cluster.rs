@@ -114,6 +114,7 @@ fn measure(arguments: &Arguments) -> Result<bool, String> {
     }
     println!("{:<34} {:>24} {:>24}", "row", "found", "goal");
     limits::rows(&mut bed, arguments.seconds)?;
+    limits::exact(&mut bed, arguments.seconds)?;
     discovery::times(&mut bed)?;
     purges::times(&mut bed)?;
     purges::partitions(&mut bed, arguments.purges, arguments.partitions)?;

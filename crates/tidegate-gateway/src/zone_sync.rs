@@ -61,6 +61,9 @@ impl Module for ZoneSync {
     }
 }
 
+/// The value of `sync` with which requests await the store: no store has this name, nor one that begins with it and `:`.
+pub const WAIT: &str = "wait";
+
 /// The stores of a block by name.
 #[derive(Clone, Default)]
 pub(crate) struct Stores(pub(crate) BTreeMap<String, Arc<SyncStore>>);

@@ -8,6 +8,10 @@ use super::{Bed, INTERVAL};
 /// The rate of the zone in `scripts/cluster.conf`, and what clients send, in requests a second.
 const RATE: usize = 200;
 const OFFERED: f64 = 600.0;
+/// The burst of its rule.
+const BURST: usize = 10;
+/// Requests that are timed.
+const ALONE: usize = 500;
 /// The time that is judged, and the time in front of it, in which the burst is spent.
 const WINDOW: Duration = Duration::from_secs(10);
 const FIRST: Duration = Duration::from_secs(1);
@@ -54,6 +58,37 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         bed.row(&name, &format!("{worst:.2}"), "1.02 at most", worst <= 1.02);
     }
     Ok(())
+}
+
+/// Where requests await the engine, no window has more than the rate and one burst, and few have less.
+pub(super) fn exact(bed: &mut Bed, seconds: u64) -> Result<(), String> {
+    for (name, spread) in SPREADS {
+        let target = format!("/exact?k={name}");
+        let (least, most) = admitted(bed, &target, spread, Duration::from_secs(seconds))?;
+        let rate = RATE * WINDOW.as_secs() as usize;
+        let (low, high) = (rate * 99 / 100, rate + BURST + 1);
+        let met = (low..=high).contains(&least) && most <= high;
+        let name = format!("admitted in 10 s, sync=wait, {name}");
+        bed.row(&name, &format!("{least} to {most}"), &format!("{low} to {high}"), met);
+    }
+    for target in ["/limited", "/exact"] {
+        let name = format!("median of a request, {target}");
+        let micros = median(bed, target)?;
+        bed.row(&name, &format!("{micros} us"), "20000 us at most", micros <= 20_000);
+    }
+    Ok(())
+}
+
+/// Returns the median time of requests that follow each other, each with a key of its own, in microseconds.
+fn median(bed: &Bed, path: &str) -> Result<u128, String> {
+    let (mut node, mut times) = (bed.nodes[0].again(), Vec::new());
+    for key in 0..ALONE {
+        let begun = Instant::now();
+        node.get(&format!("{path}?k=alone{key}"))?;
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2].as_micros())
 }
 
 /// Sends requests to all servers; returns the least and the most that were admitted in any window.

@@ -7,6 +7,8 @@ use tidegate_conf::{
 };
 use tidegate_store::Address;
 
+use super::WAIT;
+
 /// The directives of a block.
 #[derive(Default)]
 pub struct Conf {
@@ -39,7 +41,7 @@ const TIMES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 pub(super) const ROWS: &[Directive<Conf>] = &[row(
     "zone_sync_store",
     Contexts::HTTP_STREAM,
-    Arity::between(1, 7),
+    Arity::between(1, 8),
     "",
     "An engine (Redis from 5 on, Valkey) by which servers share the zones that have `sync`: \
      `zone_sync_store redis[s]://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/DATABASE] [name=NAME] [interval=TIME] \
@@ -79,6 +81,9 @@ fn store(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         }
         known.push(name);
         match (name, value) {
+            ("name", value) if value.split(':').next() == Some(WAIT) => {
+                return Err(args.invalid_parameter(index).help("`sync=wait` is no store's name"));
+            }
             ("name", value) if !value.is_empty() => value.clone_into(&mut store.name),
             ("interval", value) => store.interval = time(args, index, value)?,
             ("timeout", value) => store.timeout = time(args, index, value)?,

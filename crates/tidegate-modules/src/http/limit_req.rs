@@ -9,31 +9,35 @@
 
 mod buckets;
 mod conf;
+mod decide;
 mod logic;
 mod pending;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::figures::{Kind, LIMIT_REQ};
 use tidegate_core::pause::pause;
-use tidegate_core::timeline::Cause;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step};
-use tidegate_gateway::zone_sync;
+use tidegate_gateway::zone_sync::{self, SyncStore};
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::limits::{self, Refusal};
-use buckets::{Buckets, NoRoom};
+use buckets::Buckets;
 use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText, ZoneSettings};
-use shared::{Shared, Terms};
+use decide::RateDecision;
+use shared::Shared;
+use together::Together;
 
 /// `ngx_http_limit_req_module`.
 pub(crate) struct LimitReq;
@@ -67,10 +71,12 @@ impl Module for LimitReq {
                 (zone.opened::<Buckets>(plan)?.states.clone(), zone.settings().rate);
             let fullest = move |most| states.lock().fullest(rate, tidegate_rt::clock::now(), most);
             plan.figures.add_keys(Kind::LimitReq, zone.name(), Arc::new(fullest));
-            let Some(sync) = &zone.settings().sync else { continue };
+            let ZoneSettings { sync, waits, failure, .. } = zone.settings();
+            let Some(sync) = sync else { continue };
             let store = zone_sync::find(sync, plan)?;
-            let (opened, failure) = (zone.opened(plan)?, zone.settings().failure);
-            let shared = Arc::new(Shared::new(opened, store, failure));
+            let opened = zone.opened(plan)?;
+            let together = waits.then(|| together(&store, plan));
+            let shared = Arc::new(Shared::new(opened, store, *failure, together));
             shared.store.add(shared.clone());
             plan.shared::<SharedZones>().0.insert(zone.name().to_owned(), shared);
         }
@@ -83,7 +89,7 @@ impl Module for LimitReq {
         }
         let rules = conf.rules.iter().map(|rule| RateLimit::new(rule, location.plan));
         let rules = rules.collect::<Result<_, _>>()?;
-        let limits = RateLimits { rules, refusal: conf.refusal.settings() };
+        let limits = Arc::new(RateLimits { rules, refusal: conf.refusal.settings() });
         location.plan.show(&limits.refusal);
         location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
         Ok(())
@@ -97,14 +103,13 @@ type Zone = limits::Zone<Buckets, ZoneSettings>;
 #[derive(Default)]
 struct SharedZones(HashMap<String, Arc<Shared>>);
 
-/// Counts a request in a zone's bucket.
-fn fill(
-    zone: &Zone,
-    buckets: &mut Buckets,
-    (key, rate): (&[u8], u64),
-    now: Instant,
-) -> Result<(), NoRoom> {
-    buckets.fill(key, rate, now, zone.bytes_max)
+/// What awaits the stores of a configuration, by their addresses in memory.
+#[derive(Default)]
+struct Waiting(HashMap<*const SyncStore, Arc<Together>>);
+
+fn together(store: &Arc<SyncStore>, plan: &mut PlanBuilder<'_>) -> Arc<Together> {
+    let make = || Arc::new(Together::new(store.clone()));
+    plan.shared::<Waiting>().0.entry(Arc::as_ptr(store)).or_insert_with(make).clone()
 }
 
 /// A `limit_req` directive; excesses in thousandths of a request.
@@ -124,15 +129,6 @@ impl RateLimit {
             shared.allow_burst(text.burst);
         }
         Ok(RateLimit { zone, shared, burst: text.burst, free: text.free })
-    }
-
-    /// Returns the rate by which a request with this key is decided; `None`: it is refused.
-    fn rate(&self, buckets: &Buckets, key: &[u8]) -> Option<u64> {
-        match self.shared.as_ref().map(|shared| shared.terms(buckets, key)) {
-            None => Some(self.zone.settings.rate),
-            Some(Terms::Rate(rate)) => Some(rate),
-            Some(Terms::Refuse) => None,
-        }
     }
 }
 
@@ -171,29 +167,6 @@ struct RateLimits {
     refusal: Refusal,
 }
 
-/// The decision of the rules for a request; excesses in thousandths of a request.
-enum RateDecision<'r> {
-    /// No rule has a key.
-    Unlimited,
-    Pass,
-    Delay {
-        time: Duration,
-        excess: u64,
-        zone: &'r Zone,
-    },
-    Refuse {
-        excess: u64,
-        zone: &'r Zone,
-    },
-    NoRoom {
-        zone: &'r Zone,
-    },
-    /// The store of the zone is not available, and `sync_failure=reject`.
-    NoStore {
-        zone: &'r Zone,
-    },
-}
-
 impl RateLimits {
     /// Applies the limits to a request.
     ///
@@ -207,14 +180,39 @@ impl RateLimits {
     /// Invariant: a request is counted once, however often internal redirects bring it here: its status is kept
     /// with it and its subrequests. Dropped while it waits, it is still counted, as in nginx. Sources: `limit_req`,
     /// `limit_req_dry_run`, `limit_req_log_level`, `$limit_req_status`.
-    fn apply<'a>(&self, x: &'a mut Exchange) -> Step<'a> {
+    fn apply<'a>(self: &Arc<Self>, x: &'a mut Exchange) -> Step<'a> {
         if x.lineage.inherited.of::<LimitReqStatus>().is_some() {
             return Step::Decline;
         }
-        let verdict = self.decide(x, tidegate_rt::clock::now());
+        if self.rules.iter().any(RateLimit::waits) {
+            let own = self.clone();
+            return Step::Wait(Box::pin(async move {
+                let decision = blame(Cause::Limit, own.decide_together(x)).await;
+                match own.carry_out(x, decision) {
+                    Ok(step) => step,
+                    Err(time) => wait(x, time).await,
+                }
+            }));
+        }
+        let decision = self.decide(x, tidegate_rt::clock::now());
+        match self.carry_out(x, decision) {
+            Ok(step) => step,
+            Err(time) => Step::Wait(Box::pin(wait(x, time))),
+        }
+    }
+
+    /// Notes, counts and logs a decision, and returns its step.
+    ///
+    /// # Errors
+    /// The time for which the request is to wait.
+    fn carry_out(
+        &self,
+        x: &mut Exchange,
+        decision: RateDecision<'_>,
+    ) -> Result<Step<'static>, Duration> {
         let dry = if self.refusal.dry_run { ", dry run" } else { "" };
-        match verdict {
-            RateDecision::Unlimited => return Step::Decline,
+        match decision {
+            RateDecision::Unlimited => return Ok(Step::Decline),
             RateDecision::Pass => note(x, LimitReqStatus::Passed),
             RateDecision::NoRoom { zone } => {
                 match self.refusal.dry_run {
@@ -222,7 +220,7 @@ impl RateLimits {
                     false => zone.tally.count(EXHAUSTED),
                 }
                 x.log(Level::Alert, format_args!("could not allocate node{dry}"));
-                return self.refuse(x);
+                return Ok(self.refuse(x));
             }
             RateDecision::NoStore { zone } => {
                 self.count(zone, LimitReqStatus::Rejected);
@@ -231,7 +229,7 @@ impl RateLimits {
                     self.refusal.level,
                     format_args!("limiting requests{dry}, no store of zone \"{name}\""),
                 );
-                return self.refuse(x);
+                return Ok(self.refuse(x));
             }
             RateDecision::Refuse { excess, zone } => {
                 self.count(zone, LimitReqStatus::Rejected);
@@ -242,7 +240,7 @@ impl RateLimits {
                         "limiting requests{dry}, excess: {whole}.{rest:03} by zone \"{name}\""
                     ),
                 );
-                return self.refuse(x);
+                return Ok(self.refuse(x));
             }
             RateDecision::Delay { time, excess, zone } => {
                 self.count(zone, LimitReqStatus::Delayed);
@@ -255,65 +253,12 @@ impl RateLimits {
                 );
                 if !self.refusal.dry_run {
                     note(x, LimitReqStatus::Delayed);
-                    return Step::Wait(Box::pin(wait(x, time)));
+                    return Err(time);
                 }
                 note(x, LimitReqStatus::DelayedDryRun);
             }
         }
-        Step::Decline
-    }
-
-    /// Checks all rules; the request is counted by each or, if one refuses it, by none.
-    fn decide(&self, x: &mut Exchange, now: Instant) -> RateDecision<'_> {
-        let mut text = Vec::new();
-        let mut keys = Vec::with_capacity(self.rules.len());
-        for rule in &self.rules {
-            let start = text.len();
-            match rule.zone.write_key(x, &mut text) {
-                true => keys.push((rule, start..text.len(), rule.zone.settings.rate)),
-                false => rule.zone.tally.count(SKIPPED),
-            }
-        }
-        let mut verdict =
-            if keys.is_empty() { RateDecision::Unlimited } else { RateDecision::Pass };
-        let mut longest = Duration::ZERO;
-        let count = keys.len();
-        for (index, (rule, key, rate)) in keys.iter_mut().enumerate() {
-            let (zone, key) = (&*rule.zone, &text[key.clone()]);
-            let mut buckets = zone.states.lock();
-            let Some(now_rate) = rule.rate(&buckets, key) else {
-                return RateDecision::NoStore { zone };
-            };
-            *rate = now_rate;
-            let excess = buckets.excess(key, *rate, now);
-            if excess > rule.burst {
-                // Where the zone is shared, the others tell when it is allowed again.
-                buckets.touch(key);
-                return RateDecision::Refuse { excess, zone };
-            }
-            // The last rule decides and counts under one lock, so that no other thread comes between.
-            if index + 1 == count && fill(zone, &mut buckets, (key, *rate), now).is_err() {
-                return RateDecision::NoRoom { zone };
-            }
-            let time = logic::delay(excess, rule.free, *rate);
-            if time > longest {
-                longest = time;
-                verdict = RateDecision::Delay { time, excess, zone };
-            }
-        }
-        for (rule, key, rate) in keys.iter().rev().skip(1) {
-            let mut buckets = rule.zone.states.lock();
-            if fill(&rule.zone, &mut buckets, (&text[key.clone()], *rate), now).is_err() {
-                return RateDecision::NoRoom { zone: &rule.zone };
-            }
-        }
-        for (rule, ..) in &keys {
-            match verdict {
-                RateDecision::Delay { zone, .. } if std::ptr::eq(zone, &*rule.zone) => {}
-                _ => self.count(&rule.zone, LimitReqStatus::Passed),
-            }
-        }
-        verdict
+        Ok(Step::Decline)
     }
 
     /// Counts a decision in the zone that made it.

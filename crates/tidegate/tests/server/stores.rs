@@ -49,6 +49,19 @@ struct Node {
     _server: Server,
 }
 
+fn ask(port: u16, target: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let request = format!("GET {target} HTTP/1.0\r\nHost: a\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+fn status_of(response: &str) -> u16 {
+    response.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
 const LIMITS: &str = r#"
     zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=5s;
     limit_req_zone $arg_k zone=r:1m rate=1r/m sync;
@@ -79,12 +92,11 @@ impl Node {
     }
 
     fn status(&self, target: &str) -> u16 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.site.port)).unwrap();
-        let request = format!("GET {target} HTTP/1.0\r\nHost: a\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        response.split(' ').nth(1).unwrap().parse().unwrap()
+        status_of(&self.response(target))
+    }
+
+    fn response(&self, target: &str) -> String {
+        ask(self.site.port, target)
     }
 
     fn api(&self, path: &str) -> String {
@@ -139,6 +151,66 @@ fn a_rate_is_that_of_all_servers() {
     two.await_round();
     assert_eq!(two.status("/?k=c"), 404);
     assert!(engine.ask("GET tidegate:r:r:=c").starts_with('$'));
+}
+
+const WAITING: &str = r#"
+    zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=200ms;
+    limit_req_zone $arg_k zone=r:1m rate=1r/m sync=wait;
+    limit_req_zone $arg_n zone=n:1m rate=1r/m sync=wait:default sync_failure=reject;
+    limit_req_zone $arg_d zone=d:1m rate=1r/s sync=wait;
+    limit_req_zone $arg_own zone=own:1m rate=1r/m;
+    limit_req_status 429;
+    server {
+        listen 127.0.0.1:{port};
+        limit_req zone=r burst=4 nodelay;
+        limit_req zone=n nodelay;
+        limit_req zone=d burst=1;
+        limit_req zone=own nodelay;
+        add_header X-Status $limit_req_status always;
+        location /api { api; }
+    }"#;
+
+#[test]
+fn requests_that_wait_never_exceed_the_rate() {
+    let engine = Engine::start(Site::new().second_port);
+    let nodes = [Node::start(engine.port, WAITING), Node::start(engine.port, WAITING)];
+    // Many at once, on both servers: one burst passes, in any order.
+    for key in ["a", "b"] {
+        let statuses: Vec<u16> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..32)
+                .map(|client| {
+                    let port = nodes[client % 2].site.port;
+                    scope.spawn(move || status_of(&ask(port, &format!("/?k={key}"))))
+                })
+                .collect();
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
+        });
+        let passed = statuses.iter().filter(|status| **status == 404).count();
+        assert_eq!((passed, statuses.len()), (5, 32), "{statuses:?}");
+        assert!(statuses.iter().all(|status| [404, 429].contains(status)), "{statuses:?}");
+    }
+    // One that another rule refuses is counted by none: by a rule of the store, and by one of the server's own.
+    let count = |key: &str| {
+        let shown = engine.ask(&format!("GET tidegate:{key}"));
+        shown.trim_end().rsplit(':').next().unwrap().to_owned()
+    };
+    assert_eq!(nodes[0].status("/?k=c&n=1"), 404);
+    assert_eq!(nodes[1].status("/?k=c&n=1"), 429);
+    assert_eq!((count("r:r:=c"), count("r:n:=1")), ("1".to_owned(), "1".to_owned()));
+    assert_eq!(nodes[0].status("/?k=d&own=1"), 404);
+    assert_eq!(nodes[0].status("/?k=d&own=1"), 429);
+    assert_eq!(count("r:r:=d"), "1");
+    // One that is too early is delayed as it would be by this server alone.
+    assert!(nodes[0].response("/?d=1").contains("X-Status: PASSED"));
+    assert!(nodes[1].response("/?d=1").contains("X-Status: DELAYED"));
+    // Without a reply in time `sync_failure` decides.
+    engine.signal("-STOP");
+    assert_eq!(nodes[0].status("/?k=e"), 404);
+    assert_eq!(nodes[0].status("/?k=c"), 404, "a share of the rate");
+    assert_eq!(nodes[0].status("/?n=2"), 429);
+    engine.signal("-CONT");
+    while nodes[0].status("/?n=2") != 404 {}
+    nodes[0].until_api("/tidegate/stores", "\"available\":true");
 }
 
 #[test]

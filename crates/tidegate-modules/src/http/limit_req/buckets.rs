@@ -84,13 +84,59 @@ impl Buckets {
         now: Instant,
         bytes_max: usize,
     ) -> Result<(), NoRoom> {
-        if let Some(place) = self.places.get(key).copied() {
+        if let Some(place) = self.used(key) {
             self.slots[place as usize].bucket.fill(rate, now);
-            self.unlink(place);
-            self.link(place);
             self.count(place);
             return Ok(());
         }
+        self.make_room(key, rate, now, bytes_max)?;
+        let place = self.insert(key, Bucket::new(now));
+        self.count(place);
+        Ok(())
+    }
+
+    /// Takes over the contents for this key that all servers have together; `counts` are those of the request that was decided
+    /// and of all. There is nothing to send.
+    pub(super) fn learn(
+        &mut self,
+        key: &[u8],
+        level: u64,
+        counts: (u64, u64),
+        (rate, now, bytes_max): (u64, Instant, usize),
+    ) -> Result<(), NoRoom> {
+        let bucket = Bucket::with_level(level, now);
+        let place = match self.used(key) {
+            Some(place) => {
+                self.slots[place as usize].bucket = bucket;
+                place
+            }
+            None => {
+                self.make_room(key, rate, now, bytes_max)?;
+                self.insert(key, bucket)
+            }
+        };
+        if let Some(pending) = &mut self.pending {
+            pending.learn(place, counts);
+        }
+        Ok(())
+    }
+
+    /// Returns the place of a key, which becomes the one that was used last.
+    fn used(&mut self, key: &[u8]) -> Option<u32> {
+        let place = self.places.get(key).copied()?;
+        self.unlink(place);
+        self.link(place);
+        Some(place)
+    }
+
+    /// Removes buckets, so that there is room for one more.
+    fn make_room(
+        &mut self,
+        key: &[u8],
+        rate: u64,
+        now: Instant,
+        bytes_max: usize,
+    ) -> Result<(), NoRoom> {
         if cost(key) > bytes_max {
             return Err(NoRoom);
         }
@@ -104,8 +150,6 @@ impl Buckets {
         while self.bytes + cost(key) > bytes_max && self.oldest != NONE {
             self.remove(self.oldest);
         }
-        let place = self.insert(key, Bucket::new(now));
-        self.count(place);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The directives of `limit_req`.
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, row};
-use tidegate_gateway::zone_sync::Sync;
+use tidegate_gateway::zone_sync::{self, Sync};
 
 use super::logic::{self, REQUEST};
 use crate::http::limits::{self, RefusalConf, ZoneConf};
@@ -21,6 +21,8 @@ pub(crate) struct ZoneSettings {
     pub rate: u64,
     /// The store by which servers share the zone.
     pub sync: Option<Sync>,
+    /// Whether requests await the store's decision (`sync=wait`).
+    pub waits: bool,
     pub failure: SyncFailure,
 }
 
@@ -60,7 +62,9 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
          a minute (`r/m`). `sync` (`sync=NAME` with several stores): servers with the same `zone_sync_store` have this rate \
          together. A request does not wait for the store: each server decides by what it knows, and learns of the others' \
          requests in each interval. The rate is exact over time; a burst may be exceeded once, by each other server's burst and \
-         what it allows in an interval. `sync_failure=share` (the default), `local` or `reject`: while the store is not \
+         what it allows in an interval. With `sync=wait` (`sync=wait:NAME`) a request waits for the store, which decides: one round \
+         trip, together with those that arrive at the same moment, and the rate and the burst are never exceeded; without a reply \
+         within the store's `timeout` the request is decided by `sync_failure`. `sync_failure=share` (the default), `local` or `reject`: while the store is not \
          available, a server allows its recent share of the rate, the whole rate, or nothing.",
         zone,
     ),
@@ -84,7 +88,7 @@ pub(super) const REFUSAL_ROWS: &[Directive<Conf>] = limits::refusal_rows!(
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (mut place, mut rate) = (None, logic::parse_rate("1r/s").unwrap_or(REQUEST));
-    let (mut sync, mut failure) = (None, None);
+    let (mut sync, mut waits, mut failure) = (None, false, None);
     for index in 1..args.len() {
         match args.parameter(index)? {
             ("zone", Some(value)) => place = Some(limits::parse_zone(args, index, value)?),
@@ -95,7 +99,10 @@ fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
                         .help("rates are requests a second or minute, such as `10r/s` and `30r/m`")
                 })?;
             }
-            ("sync", store) if store != Some("") => sync = Some(limits::sync(args, index, store)),
+            ("sync", value) if !matches!(value, Some("" | "wait:")) => {
+                let (store, awaits) = parse_sync(value);
+                (sync, waits) = (Some(limits::sync(args, index, store)), awaits);
+            }
             ("sync_failure", Some(value)) => {
                 let known = FAILURES.iter().find(|(name, _)| *name == value);
                 let known = known.ok_or_else(|| {
@@ -113,10 +120,24 @@ fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let failure = failure.map_or(SyncFailure::default(), |(failure, _)| failure);
     match place {
         Some(place) => {
-            let settings = ZoneSettings { rate, sync, failure };
+            let settings = ZoneSettings { rate, sync, waits, failure };
             limits::add_zone(&mut conf.zones, args, place, settings)
         }
         None => Err(args.error_here("\"limit_req_zone\" must have \"zone\" parameter")),
+    }
+}
+
+/// Parses the value of `sync`: the name of a store, and whether requests await it.
+fn parse_sync(value: Option<&str>) -> (Option<&str>, bool) {
+    match value {
+        Some(zone_sync::WAIT) => (None, true),
+        Some(text) => {
+            match text.strip_prefix(zone_sync::WAIT).and_then(|rest| rest.strip_prefix(':')) {
+                Some(store) => (Some(store), true),
+                None => (value, false),
+            }
+        }
+        None => (None, false),
     }
 }
 

@@ -80,6 +80,15 @@ impl Pending {
         slot.requests
     }
 
+    /// Takes over the total of a decision of the store, of which `own` requests are this server's. Decisions may arrive in another
+    /// order than they were made.
+    pub(super) fn learn(&mut self, place: u32, (own, total): (u64, u64)) {
+        let known = self.slot(place).total;
+        if total > known || total < known / 2 {
+            self.adopt(place, own, total);
+        }
+    }
+
     /// Returns the recent requests of a place.
     pub(super) fn recent(&self, place: u32) -> Recent {
         self.slots.get(place as usize).map_or(Recent::default(), |slot| slot.recent)

@@ -24,6 +24,7 @@ use super::Zone;
 use super::buckets::Buckets;
 use super::conf::SyncFailure;
 use super::logic::{MICROS_MAX, REQUEST, WHOLE, level_of, micros_of};
+use super::together::{Found, Term, Together};
 use crate::http::limits::Stored;
 
 /// A shared zone of one configuration.
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     zone: Arc<Zone>,
     pub(super) store: Arc<SyncStore>,
     failure: SyncFailure,
+    /// Where requests await the store.
+    pub(super) together: Option<Arc<Together>>,
     /// The largest burst of a rule with this zone, in thousandths of a request.
     burst: AtomicU64,
     sent: Mutex<Vec<Sent>>,
@@ -85,9 +88,15 @@ pub(super) enum Terms {
 }
 
 impl Shared {
-    pub(super) fn new(zone: Arc<Zone>, store: Arc<SyncStore>, failure: SyncFailure) -> Shared {
+    pub(super) fn new(
+        zone: Arc<Zone>,
+        store: Arc<SyncStore>,
+        failure: SyncFailure,
+        together: Option<Arc<Together>>,
+    ) -> Shared {
         zone.states.lock().share();
-        Shared { zone, store, failure, burst: AtomicU64::new(0), sent: Mutex::default() }
+        let (burst, sent) = (AtomicU64::new(0), Mutex::default());
+        Shared { zone, store, failure, together, burst, sent }
     }
 
     /// Notes the burst of a rule.
@@ -95,10 +104,11 @@ impl Shared {
         self.burst.fetch_max(burst, Ordering::Relaxed);
     }
 
-    /// Returns the rate for a key: that of the zone, and this server's share while the store is not available.
-    pub(super) fn terms(&self, buckets: &Buckets, key: &[u8]) -> Terms {
+    /// Returns the rate for a key: that of the zone, and this server's share while the store is not available, or was not
+    /// `reached` by the request.
+    pub(super) fn terms(&self, buckets: &Buckets, key: &[u8], reached: bool) -> Terms {
         let rate = self.zone.settings.rate;
-        if self.store.is_available() {
+        if reached && self.store.is_available() {
             return Terms::Rate(rate);
         }
         match self.failure {
@@ -109,6 +119,28 @@ impl Shared {
                 Terms::Rate((rate.saturating_mul(share) / WHOLE).max(1))
             }
         }
+    }
+
+    /// Returns what is asked about a key, for a rule with this burst.
+    pub(super) fn term(&self, key: &[u8], burst: u64) -> Term {
+        let mut name = Vec::new();
+        write_key(&mut name, self.store.prefix(), "r", &self.zone.name, key);
+        let request = micros_of(REQUEST, self.zone.settings.rate);
+        // Of whole requests, as the arrival times are.
+        let most = (burst / REQUEST).saturating_mul(request).min(MICROS_MAX);
+        Term { name, request, most, farthest: self.farthest() }
+    }
+
+    /// Takes over what the store has decided about a request. Returns the excess that the request had.
+    pub(super) fn learn(&self, key: &[u8], found: Found, passed: bool, now: Instant) -> u64 {
+        let (zone, excess) = (&self.zone, level_of(found.micros, self.zone.settings.rate));
+        let counted = u64::from(passed);
+        let level = excess.saturating_add(counted * REQUEST);
+        let counts = (counted, found.total.saturating_add(counted));
+        // Without room nothing is known here while the store is not available.
+        let _ =
+            zone.states.lock().learn(key, level, counts, (zone.settings.rate, now, zone.bytes_max));
+        excess
     }
 
     /// Returns how far in the future an arrival time may be, in microseconds: after a burst and an interval of each server.

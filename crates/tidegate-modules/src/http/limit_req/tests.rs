@@ -167,6 +167,16 @@ fn errors() {
             "\"sync\" names none of several stores",
         ),
         (
+            "zone_sync_store redis://h; limit_req_zone $uri zone=a:1m rate=1r/s sync=wait:;",
+            "invalid parameter \"sync=wait:\"",
+        ),
+        (
+            "zone_sync_store redis://h; limit_req_zone $uri zone=a:1m rate=1r/s sync=wait:two;",
+            "zone_sync_store \"two\" is missing",
+        ),
+        ("zone_sync_store redis://h name=wait;", "invalid parameter \"name=wait\""),
+        ("zone_sync_store redis://h name=wait:a;", "invalid parameter \"name=wait:a\""),
+        (
             "limit_req_zone $uri zone=a:1m rate=1r/s sync sync_failure=all;",
             "invalid parameter \"sync_failure=all\"",
         ),
