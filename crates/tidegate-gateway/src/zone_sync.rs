@@ -4,7 +4,8 @@
 //! zone_sync_store redis://10.0.0.5:6379/0;
 //! limit_req_zone $binary_remote_addr zone=clients:10m rate=10r/s sync;
 //! ```
-//! A request never waits for an engine: it is decided by this server's copy of the zone. In each interval one task sends what
+//! A request waits for an engine where its zone says so alone (`sync=wait` of limits): it is decided by this server's copy of the
+//! zone. In each interval one task sends what
 //! has changed in all zones, without waiting in between, and the zones take over the replies. A zone that is shared is a
 //! [`Member`]; what its commands mean is its own matter.
 
@@ -118,7 +119,8 @@ fn open(written: &StoreConf, plan: &mut PlanBuilder<'_>) -> Result<SyncStore, Di
     let StoreConf { name, address, timeout, .. } = written;
     // An engine with its connection's figures stays as long as nothing about it changes.
     let url = &written.url;
-    let key = format!("{} {name} {url} {timeout:?} {identity}", plan.in_stream());
+    let sentinel = &address.sentinel;
+    let key = format!("{} {name} {url} {sentinel:?} {timeout:?} {identity}", plan.in_stream());
     let make = || {
         let (address, timeout) = (address.clone(), *timeout);
         let engine = Arc::new(Engine::new(EngineSettings { address, timeout, tls }));

@@ -14,8 +14,11 @@ use std::fmt;
 pub struct Address {
     /// Whether the connection has TLS (`rediss`).
     pub tls: bool,
-    /// The hosts in order of preference. One is used at a time: the others are its replicas, or stand by.
+    /// The hosts in order of preference. One is used at a time: the others are its replicas, or stand by. With `sentinel` they
+    /// are Sentinels, which are asked for the engine.
     pub hosts: Vec<Host>,
+    /// The name by which Sentinels know the engine.
+    pub sentinel: Option<String>,
     /// The user, if there is one beside the password.
     pub user: Option<String>,
     /// The password.
@@ -35,6 +38,8 @@ pub struct Host {
 
 /// The port without one in the URL.
 pub const PORT_DEFAULT: u16 = 6379;
+/// The port of a Sentinel without one in the URL.
+pub const SENTINEL_PORT_DEFAULT: u16 = 26379;
 /// The most hosts of a URL.
 pub const HOSTS_MAX: usize = 16;
 
@@ -44,6 +49,22 @@ impl Address {
     /// # Errors
     /// The reason, in words for a diagnostic.
     pub fn parse(url: &str) -> Result<Address, &'static str> {
+        Address::parse_with(url, PORT_DEFAULT, None)
+    }
+
+    /// Parses a URL whose hosts are Sentinels that know the engine by this name.
+    ///
+    /// # Errors
+    /// As [`Address::parse`].
+    pub fn parse_sentinels(url: &str, name: &str) -> Result<Address, &'static str> {
+        Address::parse_with(url, SENTINEL_PORT_DEFAULT, Some(name.to_owned()))
+    }
+
+    fn parse_with(
+        url: &str,
+        port_default: u16,
+        sentinel: Option<String>,
+    ) -> Result<Address, &'static str> {
         let (tls, rest) = match (url.strip_prefix("redis://"), url.strip_prefix("rediss://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
@@ -64,11 +85,14 @@ impl Address {
             "" => 0,
             text => text.parse().map_err(|_| "the database behind `/` is a number")?,
         };
-        let hosts: Vec<Host> = hosts.split(',').map(parse_host).collect::<Result<_, _>>()?;
+        let hosts: Vec<Host> = hosts
+            .split(',')
+            .map(|host| parse_host(host, port_default))
+            .collect::<Result<_, _>>()?;
         if hosts.len() > HOSTS_MAX {
             return Err("more than 16 hosts");
         }
-        Ok(Address { tls, hosts, user, password, database })
+        Ok(Address { tls, hosts, sentinel, user, password, database })
     }
 }
 
@@ -79,7 +103,11 @@ impl fmt::Display for Address {
         for (index, host) in self.hosts.iter().enumerate() {
             write!(f, "{}{host}", if index > 0 { "," } else { "" })?;
         }
-        write!(f, "/{}", self.database)
+        write!(f, "/{}", self.database)?;
+        match &self.sentinel {
+            Some(name) => write!(f, " sentinel={name}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -107,7 +135,7 @@ fn parse_login(login: &str) -> Result<Login, &'static str> {
     Ok((Some(user).filter(|user| !user.is_empty()), Some(decode(password)?)))
 }
 
-fn parse_host(text: &str) -> Result<Host, &'static str> {
+fn parse_host(text: &str, port_default: u16) -> Result<Host, &'static str> {
     let (name, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (name, port) = rest.split_once(']').ok_or("`[` without `]`")?;
@@ -129,7 +157,7 @@ fn parse_host(text: &str) -> Result<Host, &'static str> {
         return Err("no host");
     }
     let port = match port {
-        None => PORT_DEFAULT,
+        None => port_default,
         Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("invalid port")?,
     };
     Ok(Host { name: name.to_owned(), port })

@@ -14,7 +14,7 @@ use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Client, Io, Protocols, TlsTarget};
 
-use crate::address::Host;
+use crate::address::{Address, Host};
 use crate::command::Command;
 use crate::engine::{Call, CallError, Engine, count, reason_of};
 use crate::resp::{Decoder, Value};
@@ -53,20 +53,49 @@ pub(crate) enum End {
 }
 
 impl Connection {
-    /// Connects to a host and logs in, within a second.
+    /// Connects to a host, or to the engine that a Sentinel knows, and logs in: within a second.
     ///
     /// Cancelling: dropped while it waits, the socket is closed.
     ///
     /// # Errors
     /// The reason for the log.
     pub(crate) async fn open(engine: &Engine, host: &Host) -> Result<Connection, Arc<str>> {
-        match timer::timeout(CONNECT_TIME_MAX, Connection::try_open(engine, host)).await {
+        let opening = async {
+            match &engine.settings.address.sentinel {
+                None => Connection::try_open(engine, host).await,
+                Some(name) => {
+                    let found = Connection::ask_sentinel(engine, host, name).await?;
+                    Connection::try_open(engine, &found).await
+                }
+            }
+        };
+        match timer::timeout(CONNECT_TIME_MAX, Box::pin(opening)).await {
             Ok(done) => done,
             Err(_) => Err(format!("no connection to {host} in time").into()),
         }
     }
 
+    /// Asks a Sentinel for the engine of this name (`SENTINEL get-master-addr-by-name`).
+    async fn ask_sentinel(engine: &Engine, host: &Host, name: &str) -> Result<Host, Arc<str>> {
+        let question = Command::new("SENTINEL").arg(b"get-master-addr-by-name");
+        let reply =
+            Connection::dial(engine, host).await?.ask(&question.arg(name.as_bytes())).await?;
+        match reply {
+            Value::Error(text) => Err(format!("Sentinel {host}: {}", reason_of(&text)).into()),
+            Value::Null => Err(format!("Sentinel {host} does not know \"{name}\"").into()),
+            reply => host_of(&reply)
+                .ok_or_else(|| format!("the reply of Sentinel {host} is no address").into()),
+        }
+    }
+
     async fn try_open(engine: &Engine, host: &Host) -> Result<Connection, Arc<str>> {
+        let mut connection = Connection::dial(engine, host).await?;
+        connection.log_in(engine, host).await?;
+        Ok(connection)
+    }
+
+    /// Connects, without a login.
+    async fn dial(engine: &Engine, host: &Host) -> Result<Connection, Arc<str>> {
         let (stream, address) = connect(host).await?;
         // Commands are small and not to be held back.
         let _ = stream.set_nodelay(true);
@@ -80,17 +109,16 @@ impl Connection {
                 Io::Tls(secured.map_err(failed)?)
             }
         };
-        let mut connection = Connection {
+        let Address { hosts, sentinel, .. } = &engine.settings.address;
+        Ok(Connection {
             io,
             decoder: Decoder::default(),
             out: Vec::new(),
             sent: 0,
             in_flight: VecDeque::new(),
             deadline: Deadline::new(),
-            has_others: engine.settings.address.hosts.len() > 1,
-        };
-        connection.log_in(engine, host).await?;
-        Ok(connection)
+            has_others: hosts.len() > 1 || sentinel.is_some(),
+        })
     }
 
     /// Logs in: by HELLO, or by AUTH where the engine does not know it (before Redis 6), and selects the database.
@@ -279,6 +307,14 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Reads the address of an engine, as a Sentinel replies: a list of host and port.
+fn host_of(reply: &Value) -> Option<Host> {
+    let [name, port] = reply.as_list()? else { return None };
+    let name = std::str::from_utf8(name.as_text()?).ok().filter(|name| !name.is_empty())?;
+    let port: u16 = std::str::from_utf8(port.as_text()?).ok()?.parse().ok()?;
+    (port > 0).then(|| Host { name: name.to_owned(), port })
 }
 
 /// The reason for the end of a stream.

@@ -1,6 +1,6 @@
 //! A client of Redis and Valkey, for state that several servers share.
 //!
-//! Requests never wait for the engine: its commands are sent by tasks of a background thread, over one connection without
+//! The commands are sent by tasks of a background thread, over one connection without
 //! waiting for replies in between. What the commands mean is in the crates above.
 //!
 //! | file | content |
@@ -24,7 +24,7 @@ pub mod resp;
 mod run;
 pub mod s3;
 
-pub use address::{Address, HOSTS_MAX, Host, PORT_DEFAULT};
+pub use address::{Address, HOSTS_MAX, Host, PORT_DEFAULT, SENTINEL_PORT_DEFAULT};
 pub use command::{Command, Script};
 pub use engine::{
     CallError, Engine, EngineSettings, Figures, QUEUE_BYTES_MAX, QUEUE_MAX, Reply, State,

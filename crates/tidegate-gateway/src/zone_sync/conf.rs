@@ -45,8 +45,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[row(
     "",
     "An engine (Redis from 5 on, Valkey) by which servers share the zones that have `sync`: \
      `zone_sync_store redis[s]://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/DATABASE] [name=NAME] [interval=TIME] \
-     [timeout=TIME] [prefix=TEXT] [ssl_verify=on|off] [ssl_trusted_certificate=FILE]`. Special characters of the password are \
-     written as `%` and two digits. Of several hosts the first one is used that accepts writes. `rediss` is TLS, verified by \
+     [timeout=TIME] [prefix=TEXT] [sentinel=NAME] [ssl_verify=on|off] [ssl_trusted_certificate=FILE]`. Special characters of the password are \
+     written as `%` and two digits. Of several hosts the first one is used that accepts writes. With `sentinel=NAME` the hosts are \
+     Sentinels (port 26379), which are asked without a login for the engine that they know by this name: at each connection, so that \
+     another one that has taken over is used as soon as they say so; until then zones decide as without a store. `rediss` is TLS, verified by \
      the system's certificates or those in FILE. In each interval (50 ms, 10 ms to 10 s) what has changed is sent; a reply \
      that takes longer than the timeout (50 ms, 10 ms to 10 s) counts as a failure. The names of all records begin with the \
      prefix (`tidegate:`): servers with the same prefix and the same zones share them. NAME is for `sync=NAME`, where a block \
@@ -56,7 +58,15 @@ pub(super) const ROWS: &[Directive<Conf>] = &[row(
 
 fn store(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let url = args.text(0)?;
-    let address = Address::parse(url).map_err(|reason| {
+    // The hosts mean something else with it, wherever it is written.
+    let parameters = (1..args.len()).filter_map(|index| args.parameter(index).ok());
+    let mut sentinel =
+        parameters.filter_map(|(name, value)| (name == "sentinel").then_some(value)?);
+    let address = match sentinel.next() {
+        Some(name) => Address::parse_sentinels(url, name),
+        None => Address::parse(url),
+    };
+    let address = address.map_err(|reason| {
         // The text may have a password.
         args.error(0, "invalid URL in \"zone_sync_store\"").help(reason)
     })?;
@@ -90,6 +100,7 @@ fn store(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             ("prefix", value) if value.len() <= PREFIX_BYTES_MAX => {
                 value.clone_into(&mut store.prefix);
             }
+            ("sentinel", value) if !value.is_empty() => {}
             ("ssl_verify", "on") => store.verify = true,
             ("ssl_verify", "off") => store.verify = false,
             ("ssl_trusted_certificate", path) if !path.is_empty() => {

@@ -93,6 +93,7 @@ impl SyncStore {
         let address = tidegate_store::Address {
             tls: false,
             hosts: Vec::new(),
+            sentinel: None,
             user: None,
             password: None,
             database: 0,

@@ -21,6 +21,14 @@ fn urls_are_read() {
 }
 
 #[test]
+fn sentinels_have_another_port() {
+    let address = Address::parse_sentinels("redis://u:pw@one,[::1]:7/2", "m");
+    let shown = address.map(|address| address.to_string());
+    assert_eq!(shown.as_deref(), Ok("redis://one:26379,[::1]:7/2 sentinel=m"));
+    assert_eq!(Address::parse_sentinels("redis://", "m"), Err("no host"));
+}
+
+#[test]
 fn errors() {
     let many = format!("redis://{}", vec!["h"; HOSTS_MAX + 1].join(","));
     let table = [

@@ -23,6 +23,12 @@ fn engine(url: &str, timeout: Duration) -> Arc<Engine> {
     Arc::new(Engine::new(EngineSettings { address, timeout, tls: None }))
 }
 
+/// As [`engine`], where the host is a Sentinel.
+fn engine_of_sentinel(url: &str) -> Arc<Engine> {
+    let address = Address::parse_sentinels(url, "main").expect("a URL");
+    Arc::new(Engine::new(EngineSettings { address, timeout: LONG, tls: None }))
+}
+
 fn get() -> Command {
     Command::new("GET").arg(b"a")
 }
@@ -178,6 +184,45 @@ fn a_late_reply_ends_the_connection() {
         assert_eq!(engine.figures().failures, 1);
         drop(connection);
     });
+}
+
+#[test]
+fn sentinels_are_asked_again_after_a_failure() {
+    let work = async {
+        // The Sentinel and the engine at once.
+        let mut double = Double::new();
+        let engine = engine_of_sentinel(&double.url());
+        let task = spawn_local(run(engine.clone(), "s".into(), ErrorLog::stderr(Level::Emerg)));
+        let port = double.address.port().to_string();
+        let here = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
+        let here = [("main", here.as_bytes())];
+        let hello: (&str, &[u8]) = ("HELLO", b"%1\r\n+role\r\n+master\r\n");
+        let reply = engine.begin(get());
+        double.serve(&here).await;
+        // It has become a replica.
+        let connection = double.serve(&[hello, ("GET", b"-READONLY no writes\r\n")]).await;
+        assert!(matches!(reply.wait().await, Err(CallError::Refused(_))));
+        drop(connection);
+        let wrong: [&[u8]; 5] = [
+            b"*-1\r\n",
+            b"-ERR unknown command\r\n",
+            b"*2\r\n$1\r\nh\r\n$1\r\n0\r\n",
+            b"*1\r\n$1\r\nh\r\n",
+            b"",
+        ];
+        for text in wrong {
+            double.serve(&[("main", text)]).await;
+        }
+        double.serve(&here).await;
+        let replica = b"%1\r\n+role\r\n+replica\r\n";
+        double.serve(&[("HELLO", replica)]).await;
+        double.serve(&here).await;
+        let _connection = double.serve(&[hello]).await;
+        until(|| engine.state() == State::Ready).await;
+        assert_eq!(engine.figures().connections, 2);
+        task.abort();
+    };
+    block_on(async { timer::timeout(LONG, work).await.expect("in time") }).expect("a loop");
 }
 
 #[test]

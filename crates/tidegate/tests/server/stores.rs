@@ -358,6 +358,58 @@ fn an_old_engine_with_a_password_is_used() {
     assert_eq!(two.status("/?k=a"), 429);
 }
 
+/// Starts a Sentinel that watches an engine as `main`; it needs a file of its own.
+fn sentinel(site: &Site, port: u16, engine: u16) -> Component {
+    let file = site.path("sentinel.conf");
+    let text = format!(
+        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile /dev/stderr\n\
+         sentinel monitor main 127.0.0.1 {engine} 1\n\
+         sentinel down-after-milliseconds main 200\nsentinel failover-timeout main 1000\n",
+        site.path("").display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new("redis-server");
+    command.arg(&file).arg("--sentinel");
+    Component::start(&mut command, "+slave slave")
+}
+
+#[test]
+fn an_engine_that_takes_over_is_found_by_sentinels() {
+    let (first, site) = (Site::new(), Site::new());
+    // What they copy is in a file in between.
+    let directories = [&first, &site].map(|site| site.path("").display().to_string());
+    let engine = Engine::with(first.second_port, &["--dir", &directories[0]]);
+    let of = ["--dir", &directories[1], "--replicaof", "127.0.0.1", &engine.port.to_string()];
+    let successor = Engine::with(site.second_port, &of);
+    while !engine.ask("WAIT 1 100").starts_with(":1") {}
+    let _sentinel = sentinel(&site, site.port, engine.port);
+    let sentinels = format!("redis://127.0.0.1:1,127.0.0.1:{}/0 sentinel=main", site.port);
+    let limits = LIMITS.replace("redis://127.0.0.1:{engine}/0", &sentinels);
+    let (one, two) = (Node::start(0, &limits), Node::start(0, &limits));
+    one.until_api("/stream/zone_sync", "\"nodes_online\":1");
+    for _ in 0..5 {
+        assert_eq!(one.status("/?k=a"), 404);
+    }
+    one.await_round();
+    while !engine.ask("WAIT 1 100").starts_with(":1") {}
+    drop(engine);
+    // Requests are decided all the time, by the servers themselves meanwhile.
+    let mut key = 0;
+    while !two.api("/tidegate/stores").contains("\"available\":false") {
+        key += 1;
+        assert_eq!(two.status(&format!("/?k={key}")), 404);
+    }
+    while !two.api("/tidegate/stores").contains("\"available\":true") {
+        key += 1;
+        assert_eq!(two.status(&format!("/?k={key}")), 404);
+    }
+    // The new engine has the counts of the old one.
+    two.status("/?k=a");
+    two.await_round();
+    assert_eq!(two.status("/?k=a"), 429);
+    assert!(successor.ask("GET tidegate:r:r:=a").starts_with('$'));
+}
+
 const STICKY: &str = r#"
     zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=5s;
     upstream u {
