@@ -17,7 +17,7 @@
 //! | endpoint | servers as an engine names them; no I/O |
 //! | members | from these to the members of a group |
 //! | empty | responses without a server; no I/O |
-//! | client | HTTP to an engine |
+//! | client, login | HTTP to an engine, and how this server names itself there |
 //! | kept | state and figures, which outlive reloads |
 //! | upsync | the directives |
 //! | follow | the task of `upsync` |
@@ -31,6 +31,7 @@ mod endpoint;
 mod etcd;
 mod follow;
 pub(crate) mod kept;
+mod login;
 mod members;
 #[cfg(test)]
 mod tests;

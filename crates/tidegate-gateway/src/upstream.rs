@@ -298,7 +298,7 @@ fn entry(
     let group = inherited(group, plan)?;
     show_memory(conf, &group, plan);
     if let Some(discovery) = discovery {
-        discovery.follow(&group, resolver.clone(), plan);
+        discovery.follow(&group, resolver.clone(), plan)?;
     }
     match (resolver, plan.shared::<Groups>().pending()) {
         (Some(resolver), _) if group.is_changing() => look_up(&group, resolver, plan),

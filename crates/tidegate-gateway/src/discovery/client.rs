@@ -16,6 +16,7 @@ use tidegate_upstream::{
 };
 
 use super::kept::Failure;
+use super::login::Login;
 use crate::outbound;
 
 /// Where an engine is.
@@ -32,6 +33,7 @@ pub(super) struct Client {
     /// As in `Host`.
     authority: String,
     tls: Option<TlsTarget>,
+    login: Option<Login>,
     /// The engine's addresses with their connections; looked up again after a failure.
     group: Mutex<Option<Arc<Group>>>,
 }
@@ -44,7 +46,17 @@ pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 impl Client {
     pub(super) fn new(place: Place, authority: String, tls: Option<TlsTarget>) -> Client {
-        Client { place, authority, tls, group: Mutex::default() }
+        Client { place, authority, tls, login: None, group: Mutex::default() }
+    }
+
+    /// Makes a client that names itself.
+    pub(super) fn with_login(self, login: Option<Login>) -> Client {
+        Client { login, ..self }
+    }
+
+    /// Returns how it names itself.
+    pub(super) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
     }
 
     /// Sends a request, with a JSON body where there is one, and returns the response.
@@ -133,6 +145,9 @@ impl Client {
              Accept: application/json\r\n"
         );
         let start = name.len() + 1;
+        if let Some((name, value)) = self.login.as_ref().and_then(Login::field) {
+            head += &format!("{name}: {value}\r\n");
+        }
         if let Some(body) = &body {
             let length = body.len();
             head += &format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");

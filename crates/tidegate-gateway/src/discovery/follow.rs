@@ -27,6 +27,7 @@ use super::client::{BODY_BYTES_MAX, Client, HEAD_BYTES_MAX};
 use super::empty::EmptyRule;
 use super::endpoint::Endpoint;
 use super::kept::{Failure, Kept};
+use super::login::{AUTHENTICATE, Login, TOKEN_BYTES_MAX};
 use super::{consul, etcd, members};
 use crate::outbound;
 use crate::upstream::saved::StateFile;
@@ -182,7 +183,7 @@ impl Follow {
         let limit = empty.left(clock::now());
         let Pulled { endpoints, at_once } = match self.question.source {
             Source::Consul(kind) => self.pull_consul(kind, position, limit).await?,
-            Source::Etcd => self.pull_etcd(position, limit).await?,
+            Source::Etcd => self.pull_etcd_with_login(position, limit).await?,
         };
         let now = clock::now();
         match endpoints {
@@ -271,6 +272,35 @@ impl Follow {
             }
         };
         Ok(Pulled { endpoints: Some(endpoints), at_once })
+    }
+
+    /// As [`Follow::pull_etcd`], with a login where there is one. A token that has ended is replaced once.
+    async fn pull_etcd_with_login(
+        &self,
+        position: &mut Position,
+        limit: Option<Duration>,
+    ) -> Result<Pulled, Failure> {
+        self.log_in().await?;
+        match self.pull_etcd(position, limit).await {
+            Err(Failure::Unauthorized) if self.client.login().is_some_and(Login::refused) => {
+                self.log_in().await?;
+                self.pull_etcd(position, limit).await
+            }
+            pulled => pulled,
+        }
+    }
+
+    /// Gets a token, where one is needed.
+    async fn log_in(&self) -> Result<(), Failure> {
+        let Some(login) = self.client.login() else { return Ok(()) };
+        let Some(body) = login.question() else { return Ok(()) };
+        let most = FIRST_TIME_MAX.min(self.question.timeout);
+        let asked = self.ask(AUTHENTICATE.to_owned(), Some(body), most, async |response| {
+            let status = response.head.status;
+            Ok((status, Client::body(response, TOKEN_BYTES_MAX).await?))
+        });
+        let (status, body) = asked.await?;
+        login.take_over(status, &body).map_err(Failure::Refused)
     }
 
     /// Reads all keys, at first and whenever a watch tells of a change.
@@ -373,6 +403,7 @@ impl Follow {
 pub(super) fn expect_ok(response: &OriginResponse) -> Result<(), Failure> {
     match response.head.status {
         200 => Ok(()),
+        401 => Err(Failure::Unauthorized),
         status => Err(Failure::Refused(format!("HTTP status {status}"))),
     }
 }

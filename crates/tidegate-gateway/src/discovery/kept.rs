@@ -54,11 +54,14 @@ pub(super) enum Failure {
     NoResponse(String),
     /// It is invalid.
     Refused(String),
+    /// The engine does not know who asks.
+    Unauthorized,
 }
 
 impl Failure {
     pub(super) fn reason(&self) -> &str {
         match self {
+            Failure::Unauthorized => "HTTP status 401",
             Failure::NoResponse(reason) | Failure::Refused(reason) => reason,
         }
     }
@@ -86,7 +89,7 @@ impl Kept {
     pub(super) fn note_failure(&self, failure: &Failure) {
         let counter = match failure {
             Failure::NoResponse(_) => &self.failures,
-            Failure::Refused(_) => &self.refused,
+            Failure::Refused(_) | Failure::Unauthorized => &self.refused,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         *lock(&self.state) = DiscoveryState::Failing(failure.reason().into());

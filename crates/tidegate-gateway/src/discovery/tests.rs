@@ -10,6 +10,7 @@ use tidegate_upstream::{BalancingMethod, Group, GroupOptions, Keepalive, Member,
 use super::consul::{self, Cursor, Kind};
 use super::empty::EmptyRule;
 use super::endpoint::{self, Endpoint};
+use super::login::Login;
 use super::{etcd, kept, members};
 
 fn pair(key: &str, value: &str) -> String {
@@ -361,4 +362,48 @@ proptest! {
     fn what_is_encoded_is_decoded(body in proptest::collection::vec(any::<u8>(), 0..100)) {
         prop_assert_eq!(endpoint::decoded(&endpoint::encoded(&body)), Some(body));
     }
+}
+
+#[test]
+fn a_login_is_one_line() {
+    for (text, reason) in [
+        (&b""[..], "it is empty"),
+        (b" \n", "it is empty"),
+        (b"a\nb", "it has more than one line"),
+        (b"\xff", "it is not UTF-8"),
+    ] {
+        assert_eq!(Login::consul(text).err(), Some(reason));
+        assert_eq!(Login::etcd(text).err(), Some(reason));
+    }
+    let spaces = "a token has no spaces and no letters outside of ASCII";
+    assert_eq!(Login::consul(b"a b").err(), Some(spaces));
+    for text in ["user", ":password", "user:"] {
+        assert_eq!(Login::etcd(text.as_bytes()).err(), Some("expected `USER:PASSWORD`"), "{text}");
+    }
+    let token = Login::consul(b" t-1\n").expect("a token");
+    assert_eq!(token.field(), Some(("X-Consul-Token", "t-1".to_owned())));
+    assert_eq!((token.question(), token.refused()), (None, false));
+}
+
+#[test]
+fn a_login_of_etcd_is_exchanged_for_a_token() {
+    let login = Login::etcd(b"root:p\"w:d\n").expect("a login");
+    assert_eq!(login.field(), None);
+    let question = login.question();
+    assert_eq!(question.as_deref(), Some(r#"{"name":"root","password":"p\"w:d"}"#));
+    for (status, body, reason) in [
+        (400, r#"{"message":"authentication\nfailed"}"#, "HTTP status 400: authenticationfailed"),
+        (503, "", "HTTP status 503: no reason"),
+        (200, "{}", "no token"),
+        (200, r#"{"token":"a\r\nb"}"#, "no token"),
+    ] {
+        let refused = login.take_over(status, body.as_bytes()).expect_err(reason);
+        assert!(refused.ends_with(reason), "{refused}");
+    }
+    assert_eq!(login.take_over(200, br#"{"token":"t.1"}"#), Ok(()));
+    assert_eq!(login.field(), Some(("Authorization", "t.1".to_owned())));
+    assert_eq!(login.question(), None);
+    // Once: a second refusal is a failure.
+    assert!(login.refused() && !login.refused());
+    assert_eq!(login.question(), question);
 }

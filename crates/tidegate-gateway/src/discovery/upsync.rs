@@ -9,6 +9,7 @@ use tidegate_conf::{
 };
 use tidegate_plan::module::Module;
 use tidegate_plan::{Outline, PlanBuilder};
+use tidegate_tls::{Protocols, TlsTarget};
 use tidegate_upstream::care::BackgroundTasks;
 use tidegate_upstream::resolve::{self, HostPort, Resolver};
 use tidegate_upstream::{BalancingMethod, Group, Member};
@@ -18,6 +19,8 @@ use super::consul;
 use super::etcd;
 use super::follow::{Follow, Question, Source};
 use super::kept::{Kept, Shown, ShownDiscovery};
+use super::login::Login;
+use crate::outbound;
 use crate::upstream::saved::StateFile;
 use crate::upstream::server::ServerConf;
 
@@ -41,6 +44,7 @@ pub struct Conf {
 /// An `upsync` as written.
 #[derive(Clone, Debug)]
 struct UpsyncConf {
+    secure: Secure,
     authority: String,
     host: String,
     port: u16,
@@ -52,6 +56,16 @@ struct UpsyncConf {
     empty_after: Duration,
     strong: bool,
     span: Span,
+}
+
+/// What protects the connections to an engine, as written.
+#[derive(Clone, Debug)]
+struct Secure {
+    tls: bool,
+    verify: bool,
+    trusted: Option<Word>,
+    /// The file with the login.
+    credentials: Option<Word>,
 }
 
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
@@ -67,10 +81,11 @@ const ROWS: &[Directive<Conf>] = &[
     row(
         "upsync",
         HERE,
-        Arity::between(1, 6),
+        Arity::between(1, 9),
         "",
-        "The group's servers are those that Consul or etcd have: `upsync HOST:PORT/PATH [upsync_type=consul|consul_services|\
-         consul_health|etcd] [upsync_interval=TIME] [upsync_timeout=TIME] [strong_dependency=on|off] [empty_after=TIME]`. \
+        "The group's servers are those that Consul or etcd have: `upsync [https://]HOST:PORT/PATH [upsync_type=consul|consul_services|\
+         consul_health|etcd] [upsync_interval=TIME] [upsync_timeout=TIME] [strong_dependency=on|off] [empty_after=TIME] \
+         [credentials=FILE] [ssl_verify=on|off] [ssl_trusted_certificate=FILE]`. \
          `consul` (the default): a key `PATH/ADDRESS:PORT` below `/v1/kv/` is a server, its value is empty or an object with \
          `weight` (1), `max_fails` (2), `fail_timeout` (10), `down` and `backup` (0), `max_conns`, `slow_start`; \
          `consul_services`, `consul_health`: the instances of the service at `/v1/catalog/service/NAME` or \
@@ -80,7 +95,10 @@ const ROWS: &[Directive<Conf>] = &[
          `upsync_interval` (5s) is the pause after a failure, `upsync_timeout` (6m) the longest wait for a response. A response \
          that is invalid in any part changes nothing; one without servers is taken over once it has been the response for \
          `empty_after` (30s). Servers that remain keep their state; those of the configuration are used until the first \
-         response. `strong_dependency=on`: a start or a reload asks once, for at most 10 s, and fails without a response.",
+         response. `strong_dependency=on`: a start or a reload asks once, for at most 10 s, and fails without a response. \
+         `https://` is TLS, verified by the system's certificates or those in `ssl_trusted_certificate`. `credentials` names a file \
+         with one line, which is read at each start and reload: a token of Consul, which is sent as `X-Consul-Token`, or \
+         `USER:PASSWORD` of etcd, which are exchanged for a token (`/v3/auth/authenticate`), and again whenever that has ended.",
         upsync,
     ),
     row(
@@ -119,6 +137,8 @@ fn upsync(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut kind = "consul";
     let (mut interval, mut timeout) = (INTERVAL_DEFAULT, TIMEOUT_DEFAULT);
     let (mut empty_after, mut strong) = (EMPTY_AFTER_DEFAULT, false);
+    let (tls, authority, path) = place(args)?;
+    let mut secure = Secure { tls, verify: true, trusted: None, credentials: None };
     for index in 1..args.len() {
         let least = |value: &str, min: Duration| {
             let time = parse_milliseconds(value.as_bytes()).filter(|time| *time >= min);
@@ -138,10 +158,21 @@ fn upsync(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             ("empty_after", Some(value)) => empty_after = least(value, Duration::ZERO)?,
             ("strong_dependency", Some("on")) => strong = true,
             ("strong_dependency", Some("off")) => strong = false,
+            ("credentials", Some(value)) if !value.is_empty() => {
+                secure.credentials = Some(file(args, index, value));
+            }
+            (name @ ("ssl_verify" | "ssl_trusted_certificate"), _) if !tls => {
+                let what = format!("\"{name}\" without TLS");
+                return Err(args.error(index, what).help("write `upsync https://HOST:PORT/PATH`"));
+            }
+            ("ssl_verify", Some("on")) => secure.verify = true,
+            ("ssl_verify", Some("off")) => secure.verify = false,
+            ("ssl_trusted_certificate", Some(value)) if !value.is_empty() => {
+                secure.trusted = Some(file(args, index, value));
+            }
             _ => return Err(args.invalid_parameter(index)),
         }
     }
-    let (authority, path) = place(args)?;
     let source = source(kind, path).map_err(|form| {
         let what = format!("invalid path in \"upsync\" with \"upsync_type={kind}\"");
         args.error(0, what).help(format!("write `upsync {authority}{form}…`"))
@@ -156,6 +187,7 @@ fn upsync(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (authority, path) = (authority.to_owned(), path.to_owned());
     let span = args.word(0).span;
     let written = UpsyncConf {
+        secure,
         authority,
         host,
         port,
@@ -173,24 +205,31 @@ fn upsync(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 
 const KINDS: [&str; 4] = ["consul", "consul_services", "consul_health", "etcd"];
 
-/// Splits the first argument into host with port, and path.
-fn place<'a>(args: &'a Args<'_>) -> Result<(&'a str, &'a str), Diagnostic> {
+fn file(args: &Args<'_>, index: usize, value: &str) -> Word {
+    Word { bytes: value.as_bytes().to_vec(), ..args.word(index).clone() }
+}
+
+/// Splits the first argument: whether it has TLS, host with port, and path.
+fn place<'a>(args: &'a Args<'_>) -> Result<(bool, &'a str, &'a str), Diagnostic> {
     let text = args.text(0)?;
     let wrong = |help: &str| args.error(0, "invalid address in \"upsync\"").help(help);
-    if text.contains("://") {
-        return Err(wrong("write it without a scheme, as `HOST:PORT/PATH`; TLS is not supported"));
-    }
+    let (tls, text) = match text.split_once("://") {
+        None => (false, text),
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
+        Some(_) => return Err(wrong("write `HOST:PORT/PATH`, or `https://HOST:PORT/PATH`")),
+    };
     let at = text.find('/').ok_or_else(|| wrong("write `HOST:PORT/PATH`"))?;
     let (authority, path) = text.split_at(at);
     if authority.contains('@') {
         return Err(wrong(
-            "user and password belonged to version 2 of etcd's API, and are not supported",
+            "user and password are in a file: `credentials=FILE`, with `USER:PASSWORD` of etcd",
         ));
     }
     if !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
         return Err(wrong("a path has no spaces, no `#` and no letters outside of ASCII"));
     }
-    Ok((authority, path))
+    Ok((tls, authority, path))
 }
 
 /// Returns what is asked; else how the path has to begin.
@@ -288,21 +327,28 @@ fn dump(word: &Word, plan: &PlanBuilder<'_>) -> (Arc<StateFile>, Span) {
 
 impl Discovery {
     /// Begins to follow the engine, once the plan is in use.
+    ///
+    /// # Errors
+    /// Certificates or a login that cannot be read.
     pub(crate) fn follow(
         self,
         group: &Arc<Group>,
         resolver: Option<Resolver>,
         plan: &mut PlanBuilder<'_>,
-    ) {
-        let UpsyncConf { authority, host, port, path, source, kind, .. } = self.written;
-        let shown =
-            ShownDiscovery { kind, source: format!("{authority}{path}"), kept: self.kept.clone() };
+    ) -> Result<(), Diagnostic> {
+        let UpsyncConf { secure, authority, host, port, path, source, kind, span, .. } =
+            self.written;
+        let tls = secure.target(&host, span, plan)?;
+        let login = secure.login(source, plan)?;
+        let scheme = if secure.tls { "https://" } else { "" };
+        let source_shown = format!("{scheme}{authority}{path}");
+        let shown = ShownDiscovery { kind, source: source_shown, kept: self.kept.clone() };
         plan.extensions.entry::<Shown>().0.insert(group.name.to_string(), shown);
         let place = Place::Host { host, port, resolver };
         let question = Question::new(source, &path, self.written.timeout);
         let follow = Arc::new(Follow {
             group: group.clone(),
-            client: Client::new(place, authority, None),
+            client: Client::new(place, authority, tls).with_login(login),
             question,
             interval: self.written.interval,
             empty_after: self.written.empty_after,
@@ -316,7 +362,7 @@ impl Discovery {
             log: plan.main.error_log.clone(),
         });
         if self.written.strong {
-            let (follow, span) = (follow.clone(), self.written.span);
+            let follow = follow.clone();
             plan.openings.push(Box::new(move |_| {
                 super::follow::first(&follow).map_err(|reason| {
                     let name = &follow.group.name;
@@ -326,5 +372,45 @@ impl Discovery {
             }));
         }
         plan.shared::<BackgroundTasks>().add(follow);
+        Ok(())
+    }
+}
+
+impl Secure {
+    /// Returns how connections to this host are secured.
+    fn target(
+        &self,
+        host: &str,
+        span: Span,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<TlsTarget>, Diagnostic> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let owner = ("\"upsync\"", "write `ssl_trusted_certificate=FILE`");
+        let options = outbound::tls_options(owner, self.trusted.as_ref(), self.verify, span, plan)?;
+        let settings = Arc::new(outbound::tls(&options, span)?);
+        Ok(Some(TlsTarget::new(settings, host.as_bytes().into(), Protocols::default())))
+    }
+
+    /// Reads the login.
+    fn login(
+        &self,
+        source: Source,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Option<Login>, Diagnostic> {
+        let Some(word) = &self.credentials else { return Ok(None) };
+        let path = plan.path(&word.display());
+        let shown = path.display();
+        let failed = |reason: &str| {
+            Diagnostic::emerg(format!("credentials file \"{shown}\": {reason}")).at(word.span)
+        };
+        let text = plan.environment.resources.read(&path);
+        let text = text.map_err(|error| failed(&tidegate_os::os_error(&error)))?;
+        let login = match source {
+            Source::Consul(_) => Login::consul(&text),
+            Source::Etcd => Login::etcd(&text),
+        };
+        login.map(Some).map_err(failed)
     }
 }

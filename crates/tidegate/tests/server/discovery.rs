@@ -12,6 +12,8 @@ struct Etcd {
     _component: Component,
     _site: Site,
     port: u16,
+    /// Of a login, once users are needed.
+    token: Option<String>,
 }
 
 impl Etcd {
@@ -35,14 +37,29 @@ impl Etcd {
         ]);
         command.args(["--initial-cluster", &format!("default={}", url(peer)), "--unsafe-no-fsync"]);
         let component = Component::start(&mut command, "ready to serve client requests");
-        Etcd { _component: component, _site: site, port: client }
+        Etcd { _component: component, _site: site, port: client, token: None }
+    }
+
+    /// Lets no one read or write without a login: there is the user `root`.
+    fn require_login(&mut self, password: &str) {
+        let login = format!("{{\"name\":\"root\",\"password\":\"{password}\"}}");
+        self.ask("/v3/auth/user/add", &login);
+        self.ask("/v3/auth/role/add", "{\"name\":\"root\"}");
+        self.ask("/v3/auth/user/grant", "{\"user\":\"root\",\"role\":\"root\"}");
+        self.ask("/v3/auth/enable", "{}");
+        let response = self.ask("/v3/auth/authenticate", &login);
+        let token = response.split("\"token\":\"").nth(1).unwrap();
+        self.token = Some(token.split('"').next().unwrap().to_owned());
     }
 
     /// Sends a request of the JSON gateway.
     fn ask(&self, path: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let length = body.len();
-        let head = format!("POST {path} HTTP/1.0\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        let login = self.token.as_ref().map(|token| format!("Authorization: {token}\r\n"));
+        let login = login.unwrap_or_default();
+        let head =
+            format!("POST {path} HTTP/1.0\r\nHost: a\r\n{login}Content-Length: {length}\r\n\r\n");
         stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
@@ -119,5 +136,34 @@ fn changes_of_etcd_reach_the_group() {
     while !api("/tidegate/discovery/u").contains("\"state\":\"current\"") {
         std::thread::yield_now();
     }
+    server.quit();
+}
+
+#[test]
+fn a_user_of_etcd_follows_changes() {
+    let mut etcd = Etcd::start();
+    etcd.put("/upstreams/u/127.0.0.1:1", "{\"weight\":3}");
+    etcd.require_login("a:b");
+    let site = Site::new();
+    std::fs::write(site.path("user"), "root:a:b\n").unwrap();
+    let http = r#"
+        upstream u {
+            server 127.0.0.1:2;
+            upsync 127.0.0.1:{etcd}/v2/keys/upstreams/u upsync_type=etcd upsync_interval=10ms credentials={dir}/user;
+        }
+        server { listen 127.0.0.1:{port}; location / { proxy_pass http://u; } location /api { api; } }"#
+        .replace("{etcd}", &etcd.port.to_string());
+    site.configure("worker_processes 1;", &http);
+    let server = site.start();
+    server.wait_log("start worker process ");
+    let until = |text: &str| {
+        let api = || connect(site.port).unwrap().get("/api/9/http/upstreams/u/servers");
+        while !api().contains(text) {
+            std::thread::yield_now();
+        }
+    };
+    until("\"weight\":3");
+    etcd.put("/upstreams/u/127.0.0.1:1", "{\"weight\":7}");
+    until("\"weight\":7");
     server.quit();
 }
