@@ -10,6 +10,8 @@ const RATE: usize = 200;
 const OFFERED: f64 = 600.0;
 /// The burst of its rule.
 const BURST: usize = 10;
+/// Connections to each server for requests that wait, which may take longer than the pause between two of them.
+const WAITING_CLIENTS: usize = 8;
 /// Requests that are timed.
 const ALONE: usize = 500;
 /// The time that is judged, and the time in front of it, in which the burst is spent.
@@ -41,7 +43,8 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         }
         let begun = Instant::now();
         let target = format!("/limited?k={name}");
-        let (least, most) = admitted(bed, &target, spread, Duration::from_secs(seconds))?;
+        let time = Duration::from_secs(seconds);
+        let (least, most) = admitted(bed, &target, (spread, 1), time)?;
         let goal =
             (RATE as f64 * WINDOW.as_secs_f64() * 0.95, RATE as f64 * WINDOW.as_secs_f64() * 1.05);
         let met = least as f64 >= goal.0 && most as f64 <= goal.1;
@@ -64,7 +67,8 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
 pub(super) fn exact(bed: &mut Bed, seconds: u64) -> Result<(), String> {
     for (name, spread) in SPREADS {
         let target = format!("/exact?k={name}");
-        let (least, most) = admitted(bed, &target, spread, Duration::from_secs(seconds))?;
+        let time = Duration::from_secs(seconds);
+        let (least, most) = admitted(bed, &target, (spread, WAITING_CLIENTS), time)?;
         let rate = RATE * WINDOW.as_secs() as usize;
         let (low, high) = (rate * 99 / 100, rate + BURST + 1);
         let met = (low..=high).contains(&least) && most <= high;
@@ -91,11 +95,12 @@ fn median(bed: &Bed, path: &str) -> Result<u128, String> {
     Ok(times[times.len() / 2].as_micros())
 }
 
-/// Sends requests to all servers; returns the least and the most that were admitted in any window.
+/// Sends requests to all servers, by a number of connections to each; returns the least and the most that were admitted in any
+/// window.
 fn admitted(
     bed: &Bed,
     target: &str,
-    spread: Spread,
+    (spread, clients): (Spread, usize),
     time: Duration,
 ) -> Result<(usize, usize), String> {
     let begun = Instant::now();
@@ -103,9 +108,11 @@ fn admitted(
     let parts: Vec<Result<Vec<Duration>, String>> = std::thread::scope(|scope| {
         let send = |index: usize| {
             let node = bed.nodes[index].again();
-            scope.spawn(move || send(node, target, begun, time, move |at| spread(at)[index]))
+            let share = move |at| spread(at)[index] / clients as f64;
+            scope.spawn(move || send(node, target, begun, time, share))
         };
-        let threads: Vec<_> = (0..bed.nodes.len()).map(send).collect();
+        let all = (0..bed.nodes.len()).flat_map(|index| std::iter::repeat_n(index, clients));
+        let threads: Vec<_> = all.map(send).collect();
         let gone = || Err("a client has ended".to_owned());
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| gone())).collect()
     });
