@@ -173,3 +173,6 @@ impl ReloadState {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;
