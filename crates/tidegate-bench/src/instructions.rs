@@ -3,9 +3,9 @@
 //! The server runs under valgrind's callgrind without a master process and serves one kept connection, so that the
 //! same program gives the same count on a busy machine as on a quiet one. A row of the table that grows by more than
 //! [`GROWTH_MAX`] is a failure; one that shrinks by more is reported, so that the table can follow.
+//! Instructions that lock a line of the caches are counted besides: one more is a failure.
 //! Time, system calls and caches are not seen here: the other suites measure those beside nginx.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,10 +14,13 @@ use crate::config::protocols::TINY;
 use crate::config::{FIXED_BODY, Lookup, SMALL_FILE, Scenario};
 use crate::origin::Origin;
 use crate::server::{Binary, Kind};
+use counts::Counts;
+use table::Known;
 pub(crate) use traced::counting;
 use visit::{Request, Visit};
 
 mod core;
+mod counts;
 mod http2;
 mod http3;
 mod table;
@@ -141,7 +144,7 @@ fn count(arguments: &Arguments) -> Result<bool, String> {
         if !arguments.only.is_empty() && !arguments.only.iter().any(|name| name == path.name) {
             continue;
         }
-        let before = known.iter().find(|(name, _)| name == path.name).map(|(_, count)| *count);
+        let before = known.iter().find(|(name, _)| name == path.name).map(|(_, known)| *known);
         let count = match least(path, &tidegate, &origin, before) {
             // A server of an older kind, as long as the table has no such row either.
             Err(reason) if before.is_none() && reason.contains(http2::NOT_SERVED) => {
@@ -156,14 +159,14 @@ fn count(arguments: &Arguments) -> Result<bool, String> {
     if let (true, Some(file)) = (arguments.update, &arguments.table) {
         let mut text = table::HEADER.to_owned();
         for (name, count) in counts {
-            let _ = writeln!(text, "{name}\t{count}");
+            text.push_str(&table::line(name, count));
         }
         fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     }
     Ok(within)
 }
 
-/// The count of the path of this name.
+/// The instructions of the path of this name.
 ///
 /// # Errors
 /// In words: no such path, no valgrind, a server that does not serve.
@@ -174,16 +177,16 @@ pub(crate) fn count_of(name: &str, tidegate: &Binary) -> Result<u64, String> {
         return Err("valgrind is not installed".to_owned());
     }
     let origin = Origin::start().map_err(|error| format!("origin: {error}"))?;
-    least(path, tidegate, &origin, None)
+    least(path, tidegate, &origin, None).map(|counts| counts.instructions)
 }
 
-/// The count of a path. One that is too large is counted again: timers and threads that run by chance only add.
+/// The counts of a path. Those that are too large are counted again: timers and threads that run by chance only add.
 fn least(
     path: &Path,
     tidegate: &Binary,
     origin: &Origin,
-    before: Option<u64>,
-) -> Result<u64, String> {
+    before: Option<Known>,
+) -> Result<Counts, String> {
     let count = || match path.work {
         Work::Http1(scenario, request) => traced::count(tidegate, scenario, request, origin),
         Work::Http2(target, bytes) => http2::count(tidegate, target, bytes, origin),
@@ -193,12 +196,13 @@ fn least(
     let once = || count().map_err(|why| format!("{}: {why}", path.name));
     let mut least = once()?;
     for _ in 1..ATTEMPTS {
-        let Some(before) = before.filter(|before| table::growth(least, *before) > GROWTH_MAX)
-        else {
+        if !before.is_some_and(|before| table::has_grown(least, before)) {
             break;
-        };
-        eprintln!("{}: {least} instead of {before}, counted again", path.name);
-        least = least.min(once()?);
+        }
+        eprintln!("{}: {least:?} instead of {before:?}, counted again", path.name);
+        let again = once()?;
+        least.instructions = least.instructions.min(again.instructions);
+        least.locked = least.locked.min(again.locked);
     }
     Ok(least)
 }

@@ -2,15 +2,16 @@
 
 use std::process::Stdio;
 
-use super::traced::{OUT_FILE, counting, read_total};
+use super::counts::{self, Counts};
+use super::traced::{OUT_FILE, counting};
 use crate::h2::core_loop::{COMMAND, REPLAYED};
 
-/// Instructions of the server's end for one request.
+/// The counts of the server's end for one request.
 ///
 /// # Errors
 /// In words: valgrind or the loop failed.
-pub(super) fn count() -> Result<u64, String> {
-    let replays = |number: u64| -> Result<u64, String> {
+pub(super) fn count() -> Result<Counts, String> {
+    let replays = |number: u64| -> Result<Counts, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = counting(&program, directory.path());
@@ -19,10 +20,10 @@ pub(super) fn count() -> Result<u64, String> {
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
         }
-        read_total(&directory.path().join(OUT_FILE))
+        counts::read(&directory.path().join(OUT_FILE))
     };
     let (least, most) = (replays(1)?, replays(1 + MORE)?);
-    Ok(most.saturating_sub(least) / MORE / REPLAYED)
+    Ok(most.beyond(least).of_each(MORE * REPLAYED))
 }
 
 /// Replays whose cost is counted.

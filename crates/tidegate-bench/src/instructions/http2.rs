@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
+use super::counts::Counts;
 use super::traced::{COUNTED, WARM_UP, between, start};
 use crate::config::Scenario;
 use crate::config::fairness::Port;
@@ -25,7 +26,7 @@ pub(super) fn count(
     target: &str,
     body_bytes: u64,
     origin: &Origin,
-) -> Result<u64, String> {
+) -> Result<Counts, String> {
     let places = places(origin, None).map_err(|error| error.to_string())?;
     let plain = places.plain;
     let server = start(tidegate, Scenario::Protocols(places), origin);

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
+use super::counts::Counts;
 use super::http2::{in_tens, places};
 use super::traced::{COUNTED, WARM_UP, between, start};
 use crate::config::Scenario;
@@ -21,7 +22,7 @@ pub(super) fn count(
     target: &str,
     body_bytes: u64,
     origin: &Origin,
-) -> Result<u64, String> {
+) -> Result<Counts, String> {
     let said = |error: std::io::Error| error.to_string();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(said)?;
     let port = Port(socket.local_addr().map_err(said)?.port());

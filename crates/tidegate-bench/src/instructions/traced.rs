@@ -1,17 +1,17 @@
 //! A server under callgrind.
 
-use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
+use super::counts::{self, Counts};
 use super::{Request, Visit};
 use crate::config::Scenario;
 use crate::machine::{Place, Processors};
 use crate::origin::Origin;
 use crate::server::{Binary, Job, Server};
 
-/// Instructions for one request of a scenario, after some that warm up.
+/// The counts of one request of a scenario, after some that warm up.
 ///
 /// # Errors
 /// In words: the server or valgrind failed, or a response was not the expected one.
@@ -20,7 +20,7 @@ pub(super) fn count(
     scenario: Scenario,
     request: Request,
     origin: &Origin,
-) -> Result<u64, String> {
+) -> Result<Counts, String> {
     let server = start(tidegate, scenario, origin)?;
     let address = server.address();
     let visit = TcpStream::connect(address);
@@ -54,7 +54,7 @@ pub(super) fn start(
     Server::start(tidegate, job)
 }
 
-/// Instructions of the server for one request, where `ask` sends a number of them: those of `counted` requests behind
+/// The counts of the server for one request, where `ask` sends a number of them: those of `counted` requests behind
 /// those of `warm_up`.
 ///
 /// # Errors
@@ -64,19 +64,19 @@ pub(super) fn between(
     warm_up: u64,
     counted: u64,
     mut ask: impl FnMut(u64) -> Result<(), String>,
-) -> Result<u64, String> {
+) -> Result<Counts, String> {
     ask(warm_up)?;
     dump(server)?;
     ask(counted)?;
     dump(server)?;
-    Ok(dumped(server, 2)? / counted)
+    Ok(dumped(server, 2)?.of_each(counted))
 }
 
-/// The beginning of a command that counts the program's instructions, to files in `directory`.
+/// The beginning of a command that counts what the program executes, to files in `directory`.
 pub(crate) fn counting(program: &Path, directory: &Path) -> Command {
     let mut command = Command::new("valgrind");
     // Threads take turns: otherwise one that only waits may hold the others up.
-    command.args(["--tool=callgrind", "--fair-sched=yes"]);
+    command.args(["--tool=callgrind", "--fair-sched=yes", "--collect-bus=yes"]);
     command.arg(format!("--callgrind-out-file={}", directory.join(OUT_FILE).display()));
     command.arg(program);
     command
@@ -93,26 +93,9 @@ fn dump(server: &Server) -> Result<(), String> {
     Err(format!("callgrind_control: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// All instructions of a dump.
-fn dumped(server: &Server, number: u32) -> Result<u64, String> {
-    read_total(&server.directory().join(format!("{OUT_FILE}.{number}")))
-}
-
-/// All instructions of a file that callgrind has written.
-///
-/// # Errors
-/// In words: it cannot be read, or has no total.
-pub(super) fn read_total(file: &Path) -> Result<u64, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    total(&text).ok_or_else(|| format!("{}: no total", file.display()))
-}
-
-/// The sum that a dump of callgrind has in its `summary:` or `totals:` line.
-pub(super) fn total(dump: &str) -> Option<u64> {
-    let line = dump
-        .lines()
-        .find_map(|line| line.strip_prefix("summary:").or_else(|| line.strip_prefix("totals:")))?;
-    line.split_whitespace().next()?.parse().ok()
+/// The sums of a dump.
+fn dumped(server: &Server, number: u32) -> Result<Counts, String> {
+    counts::read(&server.directory().join(format!("{OUT_FILE}.{number}")))
 }
 
 pub(super) const OUT_FILE: &str = "callgrind.out";
