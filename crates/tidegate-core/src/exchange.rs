@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_codec::Headers;
+use tidegate_codec::{Headers, Known};
 
 use crate::client::{Address, Client, Connection};
 use crate::figures::Processing;
@@ -238,6 +238,15 @@ impl Exchange {
     /// Returns the core module's settings in the current location.
     pub fn settings(&self) -> &Settings {
         &self.plan.location(self.routing.location).settings
+    }
+
+    /// Sets the response's `Content-Type` to the media type of the request's path, unless that is empty.
+    pub fn set_media_type(&mut self) {
+        let settings = &self.plan.location(self.routing.location).settings;
+        let media_type = settings.media_type(&self.request.path);
+        if !media_type.is_empty() {
+            self.response.headers.set_known(Known::ContentType, media_type);
+        }
     }
 
     /// Appends a variable's value; returns `false` when it has none.

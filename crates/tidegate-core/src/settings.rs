@@ -122,10 +122,10 @@ impl Deref for Settings {
 
 impl Settings {
     /// Returns the media type of a path by its extension (`types`), else `default_type`; may be empty.
-    pub fn media_type(&self, path: &[u8]) -> Bytes {
+    pub fn media_type(&self, path: &[u8]) -> &[u8] {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else {
-            return self.default_type.clone();
+            return &self.default_type;
         };
         let extension = &name[dot + 1..];
         // The table's extensions are in lower case; most of the paths' are already.
@@ -133,7 +133,7 @@ impl Settings {
             false => self.types.get(extension),
             true => self.types.get(&extension.to_ascii_lowercase()),
         };
-        found.unwrap_or(&self.default_type).clone()
+        found.unwrap_or(&self.default_type)
     }
 }
 

@@ -6,6 +6,9 @@ use tidegate_conf::{Diagnostic, Span};
 use crate::exchange::Exchange;
 use crate::variables::{VariableId, VariableTable};
 
+/// Constant bodies up to this length are copied for each response.
+const COPIED_BYTES_MAX: usize = 4096;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(Bytes),
@@ -65,9 +68,11 @@ impl Template {
         }
     }
 
-    /// Returns the value as a body; without variables the text is not copied.
+    /// Returns the value as a body; without variables a long text is not copied. A short one is: counting the references to
+    /// a text of all threads costs them more.
     pub fn body(&self, x: &mut Exchange) -> Bytes {
         match &*self.parts {
+            [Part::Literal(text)] if text.len() <= COPIED_BYTES_MAX => Bytes::copy_from_slice(text),
             [Part::Literal(text)] => text.clone(),
             _ => Bytes::from(self.value(x)),
         }

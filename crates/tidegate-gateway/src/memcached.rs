@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use tidegate_codec::Known;
 use tidegate_codec::request::Method;
 use tidegate_codec::uri::{Escape, escape};
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
@@ -188,9 +187,6 @@ impl Protocol for Settings {
 impl Rewriter for Settings {
     /// Sets the default media type: a value has none of its own.
     fn rewrite(&self, x: &mut Exchange) {
-        let media_type = x.settings().media_type(&x.request.path);
-        if !media_type.is_empty() {
-            x.response.headers.set_known(Known::ContentType, &media_type);
-        }
+        x.set_media_type();
     }
 }

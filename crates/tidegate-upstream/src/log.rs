@@ -14,13 +14,19 @@ use tidegate_core::plan::{LocationId, ServerId};
 /// The request that log lines name.
 #[derive(Clone)]
 pub struct LogContext {
-    request: Option<LoggedRequest>,
+    cause: Cause,
     /// Request line, host and referrer, concatenated.
     text: Box<[u8]>,
     line_end: usize,
     host_end: usize,
-    /// For work that belongs to no request.
-    fallback: ErrorLog,
+}
+
+/// What a fetch is for.
+#[derive(Clone)]
+enum Cause {
+    Request(LoggedRequest),
+    /// Work that belongs to no request, and its log.
+    Other(ErrorLog),
 }
 
 #[derive(Clone)]
@@ -44,7 +50,7 @@ impl LogContext {
         text.extend_from_slice(host);
         text.extend_from_slice(referrer);
         LogContext {
-            request: Some(LoggedRequest {
+            cause: Cause::Request(LoggedRequest {
                 // It outlives the exchange: a fill logs after its client has closed.
                 plan: x.plan.clone(),
                 server: x.routing.server,
@@ -56,20 +62,19 @@ impl LogContext {
             line_end: line.len(),
             host_end: line.len() + host.len(),
             text: text.into_boxed_slice(),
-            fallback: ErrorLog::default(),
         }
     }
 
     /// Makes a context without a request.
     pub fn detached(log: ErrorLog) -> LogContext {
-        LogContext { request: None, text: Box::default(), line_end: 0, host_end: 0, fallback: log }
+        LogContext { cause: Cause::Other(log), text: Box::default(), line_end: 0, host_end: 0 }
     }
 
     /// Writes a line at the level `debug`, without the context of others.
     #[inline]
     pub(crate) fn debug(&self, message: impl FnOnce() -> String) {
         if debug_log::is_on()
-            && let Some(request) = &self.request
+            && let Some(request) = self.request()
         {
             let log = &request.plan.location(request.location).settings.error_log;
             write_debug(log, &request.connection, message);
@@ -78,15 +83,22 @@ impl LogContext {
 
     /// Returns the log that lines go to.
     pub(crate) fn error_log(&self) -> &ErrorLog {
-        match &self.request {
-            Some(request) => &request.plan.location(request.location).settings.error_log,
-            None => &self.fallback,
+        match &self.cause {
+            Cause::Request(request) => &request.plan.location(request.location).settings.error_log,
+            Cause::Other(log) => log,
+        }
+    }
+
+    fn request(&self) -> Option<&LoggedRequest> {
+        match &self.cause {
+            Cause::Request(request) => Some(request),
+            Cause::Other(_) => None,
         }
     }
 
     /// Writes `message while action, client: …, upstream: …`.
     pub fn write(&self, level: Level, message: &str, action: &str, upstream: &str) {
-        let source = self.request.as_ref().map(|request| Source::from(&*request.connection));
+        let source = self.request().map(|request| Source::from(&*request.connection));
         let entry = FetchEntry { context: self, message, action, upstream };
         self.error_log().write(level, source.unwrap_or_default(), &entry);
     }
@@ -130,7 +142,7 @@ impl Entry for FetchEntry<'_> {
         if !action.is_empty() {
             let _ = write!(line, " while {action}");
         }
-        if let Some(request) = &context.request {
+        if let Some(request) = context.request() {
             let _ = write!(line, ", client: {}", request.client());
             let _ = write!(line, ", server: {}", request.server());
         }
@@ -143,7 +155,7 @@ impl Entry for FetchEntry<'_> {
         part("upstream", upstream.as_bytes());
         part("host", context.host());
         part("referrer", context.referrer());
-        if let Some(tags) = context.request.as_ref().and_then(|request| request.tags.as_ref()) {
+        if let Some(tags) = context.request().and_then(|request| request.tags.as_ref()) {
             tags.write_text(&mut line);
         }
         line
@@ -152,12 +164,12 @@ impl Entry for FetchEntry<'_> {
     fn fields(&self) -> LogFields {
         let FetchEntry { context, message, action, upstream } = *self;
         let message = message.to_owned();
-        let mut fields = match &context.request {
+        let mut fields = match context.request() {
             Some(request) => LogFields::about(Kind::Request, message, request.tags.clone()),
             None => LogFields::new(message),
         };
         fields.add("action", action.as_bytes());
-        if let Some(request) = &context.request {
+        if let Some(request) = context.request() {
             fields.add("client", request.client().as_bytes());
             fields.add("server", request.server().as_bytes());
         }

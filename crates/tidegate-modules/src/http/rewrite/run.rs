@@ -1,7 +1,6 @@
 //! Runs a program on a request.
 
 use bytes::Bytes;
-use tidegate_codec::Known;
 use tidegate_codec::uri::hex_digit;
 use tidegate_core::regex::{MatchLimit, Regex};
 use tidegate_core::template::any_is_true;
@@ -104,10 +103,7 @@ fn run_return(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'s
     if status == 204 {
         return Step::Respond(Body::Empty);
     }
-    let media_type = x.settings().media_type(&x.request.path);
-    if !media_type.is_empty() {
-        x.response.headers.set_known(Known::ContentType, &media_type);
-    }
+    x.set_media_type();
     Step::Respond(text.unwrap_or_default().into())
 }
 

@@ -43,7 +43,7 @@ fn the_last_extension_of_the_last_segment_counts() {
         ("a.gif", "image/gif"),
         ("a.js", "text/plain"),
     ] {
-        assert_eq!(settings.media_type(path.as_bytes()), expected, "{path}");
+        assert_eq!(settings.media_type(path.as_bytes()), expected.as_bytes(), "{path}");
     }
 }
 
