@@ -22,7 +22,7 @@ pub(crate) mod write;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Diagnostic, Directive};
@@ -90,6 +90,12 @@ pub(crate) struct Zone {
 /// The stores of zones that plans use, by block and name: the next plan is built while the present one is in use.
 #[derive(Default)]
 struct Stores(Mutex<HashMap<(bool, String), Weak<Store>>>);
+
+impl Stores {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(bool, String), Weak<Store>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The files of the configuration that is built, by its generation, as `http` and `stream` may not share one.
 #[derive(Default)]
@@ -220,9 +226,8 @@ fn open_store(
 ) -> Result<Arc<Store>, Diagnostic> {
     let make = || Ok::<_, Diagnostic>(Stores::default());
     let stores = plan.environment.reload_state.get_or_make("keyval zones", make)?;
-    let mut stores = stores.0.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (plan.in_stream(), conf.name.clone());
-    let known = stores.get(&name).and_then(Weak::upgrade);
+    let known = stores.lock().get(&name).and_then(Weak::upgrade);
     // Keys of another type need not be valid for this one.
     if let Some(known) = known.filter(|store| store.matching() == conf.matching) {
         return Ok(known);
@@ -236,7 +241,9 @@ fn open_store(
     };
     let span = conf.state.as_ref().map_or(conf.span, |word| word.span);
     let store = Arc::new(store.map_err(|error| Diagnostic::emerg(error).at(span))?);
-    stores.insert(name, Arc::downgrade(&store));
+    // The zone in use stays known, should this plan fail.
+    let used = Arc::downgrade(&store);
+    plan.when_in_use(move || _ = stores.lock().insert(name.clone(), used.clone()));
     Ok(store)
 }
 

@@ -206,7 +206,7 @@ impl Module for Upstream {
             plan.services.push(Arc::new(ResolveService { pending: pending.clone(), log }));
             groups.0.write().unwrap_or_else(PoisonError::into_inner).pending = Some(pending);
         }
-        let Some(http) = plan.http_block() else { return Ok(()) };
+        let Some(http) = plan.http_block() else { return bequeath(plan) };
         zones::check(http, plan);
         resolvers::check(http, plan);
         for outline in http.blocks("upstream") {

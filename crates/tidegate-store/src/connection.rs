@@ -301,7 +301,8 @@ impl Connection {
             count(&engine.counters.refused, 1);
             let reason = reason_of(&text);
             let _ = call.reply.send(Err(CallError::Refused(reason.clone())));
-            if text.starts_with(READ_ONLY) && self.has_others {
+            // Older engines put the error of a command in a script behind words of their own.
+            if self.has_others && text.windows(READ_ONLY.len()).any(|part| part == READ_ONLY) {
                 return Err(reason);
             }
         }

@@ -100,10 +100,10 @@ fn try_open(path: &Path) -> io::Result<()> {
         opened => return opened.map(drop),
     }
     let file = with_mode(File::options().append(true).create(true), MODE).open(path)?;
-    // Another program may have written its own meanwhile.
-    match file.metadata()?.len() {
-        0 => std::fs::remove_file(path),
-        _ => Ok(()),
+    // Another program may have written its own meanwhile, and a link that led nowhere stays.
+    match file.metadata()?.len() == 0 && !path.is_symlink() {
+        true => std::fs::remove_file(path),
+        false => Ok(()),
     }
 }
 

@@ -56,6 +56,8 @@ struct Single {
     reload_state: ReloadState,
     server: WorkerServer,
     listening: Vec<Listening>,
+    /// The number of the last generation that was tried.
+    attempted: u64,
     supervisor: Supervisor,
     /// For events of this process.
     sender: Sender<ProcessEvent>,
@@ -92,6 +94,7 @@ pub(crate) fn run(
         logs,
         kept: first.kept,
         reload_state,
+        attempted: server.plan().generation,
         server,
         listening,
         supervisor: Supervisor::from_environment(exact_now()),
@@ -229,14 +232,24 @@ impl Single {
     /// serving generation as it is: sockets are copied and only kept where the threads have taken over the plan. Sockets
     /// that the configuration no longer has close with their last thread; files of Unix sockets are removed.
     fn reload(&mut self) -> bool {
+        let done = self.try_reload();
+        match done {
+            true => self.reload_state.keep_made(),
+            false => self.reload_state.forget_made(),
+        }
+        done
+    }
+
+    fn try_reload(&mut self) -> bool {
         self.say(Level::Notice, "reconfiguring");
-        let generation = self.server.plan().generation + 1;
+        // Each attempt has a number of its own: what was made for one that fails is not taken for the next one's.
+        self.attempted += 1;
+        let generation = self.attempted;
         let log = self.server.plan().main.error_log.clone();
         let log_failure = |message: &str| log.say(Level::Emerg, format_args!("{message}"));
         let Some(plan) =
             plan(&self.origin, &self.logs, &self.kept, &self.reload_state, generation, log_failure)
         else {
-            self.reload_state.forget_made();
             return false;
         };
         let mut present = match listening::duplicate(&self.listening) {
@@ -249,10 +262,9 @@ impl Single {
             open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
         // Dropping `opening` closes its copies and new sockets; those that serve stay open.
         if !opening.failed.is_empty() {
-            self.reload_state.forget_made();
             return self.refuse("still could not bind()");
         }
-        self.reload_state.keep_made();
+        let old = self.server.plan().generation;
         if let Err(error) = self.server.reload(plan, &opening.listening) {
             return self.refuse(&error.to_string());
         }
@@ -261,7 +273,6 @@ impl Single {
         remove_socket_files(&present, &self.listening);
         let limit = self.server.plan().main.worker_shutdown_timeout;
         self.abort_at = limit.map(|limit| exact_now() + limit);
-        let old = generation - 1;
         self.say(Level::Notice, &format!("gracefully shutting down generation {old}"));
         true
     }

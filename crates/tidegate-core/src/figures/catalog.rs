@@ -1,7 +1,7 @@
 //! Zones by kind and name: all of a process, and those of a plan.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Tally, Zone};
@@ -70,9 +70,20 @@ impl Figures {
         }
         let (figures, keys, known) = (self.clone(), Default::default(), Default::default());
         let (name, key) = (name.to_owned(), key.into());
-        let secure = AtomicBool::new(false);
-        let group =
-            ZoneGroup { figures, kind, key, most, rest, name: name.clone(), secure, keys, known };
+        let (secure, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let rest_name = name.clone();
+        let group = ZoneGroup {
+            figures,
+            kind,
+            key,
+            most,
+            rest,
+            name: rest_name,
+            secure,
+            keys,
+            count,
+            known,
+        };
         let group = Arc::new(group);
         groups.insert((kind, name), Arc::downgrade(&group));
         group
@@ -92,6 +103,8 @@ pub struct ZoneGroup {
     /// Whether a server of its zones listens with TLS.
     secure: AtomicBool,
     keys: Mutex<HashMap<Vec<u8>, &'static Zone>>,
+    /// The number of `keys`, for those who must not wait.
+    count: AtomicUsize,
     /// What each thread knows of `keys`, so that threads do not wait for each other.
     known: super::thread::Slots<Mutex<HashMap<Vec<u8>, &'static Zone>>>,
 }
@@ -119,6 +132,7 @@ impl ZoneGroup {
             zone
         };
         let zone = *keys.entry(value.to_vec()).or_insert_with(make);
+        self.count.store(keys.len(), Ordering::Relaxed);
         known.insert(value.to_vec(), zone);
         Some(zone)
     }
@@ -133,7 +147,7 @@ impl ZoneGroup {
 
     /// Returns the number of its zones.
     fn len(&self) -> usize {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).len() + 1
+        self.count.load(Ordering::Relaxed) + 1
     }
 
     pub(super) fn shown(&self) -> Vec<(String, &'static Zone)> {
@@ -306,7 +320,7 @@ impl Catalog {
         &self.certificates
     }
 
-    /// Returns the number of zones of all kinds, those of values of variables included. May take a lock for a moment.
+    /// Returns the number of zones of all kinds, those of values of variables included.
     pub fn len(&self) -> usize {
         let of_groups: usize = self.groups.values().map(|group| group.len()).sum();
         let others = self.tallies.len() + self.slabs.len() + self.certificates.len();

@@ -65,7 +65,7 @@ pub fn note_start() {
 /// Collects what is shown, when it is written.
 pub fn exporter_metrics(x: &Exchange, names: Names) -> Part {
     let source = Source::of(x);
-    Part::new(source.weight(), move |out| {
+    Part::new(source.weight, move |out| {
         let collected = Collected::of(&source);
         match names {
             Names::Own => own::write(&collected, out),

@@ -108,7 +108,7 @@ impl Contents {
         source: &Source,
         all: impl FnOnce(&Source) -> Objects + Send + 'static,
     ) -> Contents {
-        let (source, weight) = (source.clone(), source.weight());
+        let (source, weight) = (source.clone(), source.weight);
         Contents { make: Box::new(move || all(&source)), weight }
     }
 

@@ -257,7 +257,7 @@ const WORKER: &[Family] = &[
 /// Collects what is shown.
 pub fn plus_metrics(x: &Exchange) -> Part {
     let source = Source::of(x);
-    Part::new(source.weight(), move |out| {
+    Part::new(source.weight, move |out| {
         out.family("nginxplus_up", GAUGE, "Always 1.").line(&[], 1);
         for section in SECTIONS {
             let shown =

@@ -27,20 +27,19 @@ pub(super) fn now() -> CommandTime {
 pub(super) struct Source {
     pub(super) plan: Arc<Plan>,
     pub(super) now: CommandTime,
+    /// About how many objects there are in all.
+    pub(super) weight: usize,
 }
 
 impl Source {
-    /// Makes a source of what the plan of a request has.
+    /// Makes a source of what the plan of a request has. The time for it grows with the number of groups, and not with that
+    /// of zones.
     pub(super) fn of(x: &Exchange) -> Source {
-        Source { plan: x.plan.shared().clone(), now: now() }
-    }
-
-    /// Returns about how many objects there are in all; the time for it does not depend on the number of zones.
-    pub(super) fn weight(&self) -> usize {
-        let plan = &self.plan;
+        let plan = x.plan.shared().clone();
         let sessions = plan.sessions.as_ref().map_or(0, |plan| plan.figures.len());
-        let servers = |stream| of_block(plan, stream).map_or(0, Groups::servers);
-        plan.figures.len() + sessions + servers(false) + servers(true)
+        let servers = |stream| of_block(&plan, stream).map_or(0, Groups::servers);
+        let weight = plan.figures.len() + sessions + servers(false) + servers(true);
+        Source { plan, now: now(), weight }
     }
 }
 

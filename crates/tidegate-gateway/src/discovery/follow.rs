@@ -155,7 +155,11 @@ pub(super) fn first(follow: &Arc<Follow>) -> Result<(), String> {
     let follow = follow.clone();
     let asking = move |_| async move {
         let mut empty = EmptyRule::new(Duration::MAX);
-        let step = follow.step(&mut Position::default(), &mut empty, &mut Lines::default()).await;
+        let (mut position, mut lines) = (Position::default(), Lines::default());
+        let step = Box::pin(follow.step(&mut position, &mut empty, &mut lines));
+        let step = timer::timeout(FIRST_TIME_MAX, step).await.unwrap_or_else(|_| {
+            Err(Failure::NoResponse(format!("no response within {FIRST_TIME_MAX:?}")))
+        });
         let result = step.map_err(|failure| failure.reason().to_owned()).and_then(|_| match empty
             .left(clock::now())
         {
@@ -274,7 +278,8 @@ impl Follow {
         Ok(Pulled { endpoints: Some(endpoints), at_once })
     }
 
-    /// As [`Follow::pull_etcd`], with a login where there is one. A token that has ended is replaced once.
+    /// As [`Follow::pull_etcd`], with a login where there is one. A token is replaced once, whatever is refused with it: etcd
+    /// has several words for one that has ended.
     async fn pull_etcd_with_login(
         &self,
         position: &mut Position,
@@ -282,7 +287,9 @@ impl Follow {
     ) -> Result<Pulled, Failure> {
         self.log_in().await?;
         match self.pull_etcd(position, limit).await {
-            Err(Failure::Unauthorized) if self.client.login().is_some_and(Login::refused) => {
+            Err(Failure::Unauthorized | Failure::Refused(_))
+                if self.client.login().is_some_and(Login::refused) =>
+            {
                 self.log_in().await?;
                 self.pull_etcd(position, limit).await
             }

@@ -39,10 +39,10 @@ struct Session {
 const SESSION_BYTES: u64 = 256;
 
 impl Sessions {
-    /// Makes a zone of this number of bytes.
-    pub(super) fn new(bytes: u64) -> Sessions {
+    /// Makes a zone of this number of bytes; see [`Sessions::configure`].
+    pub(super) fn new(bytes: u64, is_shared: bool) -> Sessions {
         let sessions = Sessions(Mutex::default());
-        sessions.configure(bytes, false);
+        sessions.configure(bytes, is_shared);
         sessions
     }
 

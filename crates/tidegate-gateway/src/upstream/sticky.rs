@@ -243,7 +243,7 @@ impl StickyConf {
                 let create = conf.create.iter().map(&mut template).collect::<Result<_, _>>()?;
                 let lookup = conf.lookup.iter().map(template).collect::<Result<_, _>>()?;
                 let (name, bytes) = conf.zone.clone().unwrap_or_default();
-                let make = || Ok::<_, Diagnostic>(Sessions::new(bytes));
+                let make = || Ok::<_, Diagnostic>(Sessions::new(bytes, conf.sync.is_some()));
                 let sessions = plan.environment.reload_state.get_or_make(&name, make)?;
                 let shared = shared(conf, (&name, bytes), &sessions, plan)?;
                 let timeout = conf.timeout.unwrap_or(LEARN_TIMEOUT);

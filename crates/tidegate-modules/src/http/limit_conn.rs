@@ -53,6 +53,8 @@ impl Module for LimitConn {
         Zone::open_all(&conf.zones, "limit_conn_zone", (kind, COUNTED), plan)?;
         for zone in &conf.zones {
             let states = zone.opened::<Counts>(plan)?.states.clone();
+            let (used, is_shared) = (states.clone(), zone.settings().sync.is_some());
+            plan.when_in_use(move || used.lock().share(is_shared));
             let fullest = move |most| states.lock().fullest(most);
             plan.figures.add_keys(kind, zone.name(), Arc::new(fullest));
             let Some(sync) = &zone.settings().sync else { continue };

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::figures::{Kind, LIMIT_REQ};
-use tidegate_core::pause::pause;
+use tidegate_core::pause::{left, pause, watched, while_connected};
 use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step};
@@ -69,6 +69,8 @@ impl Module for LimitReq {
         for zone in &conf.zones {
             let (states, rate) =
                 (zone.opened::<Buckets>(plan)?.states.clone(), zone.settings().rate);
+            let (used, is_shared) = (states.clone(), zone.settings().sync.is_some());
+            plan.when_in_use(move || used.lock().share(is_shared));
             let fullest = move |most| states.lock().fullest(rate, tidegate_rt::clock::now(), most);
             plan.figures.add_keys(Kind::LimitReq, zone.name(), Arc::new(fullest));
             let ZoneSettings { sync, waits, failure, .. } = zone.settings();
@@ -187,7 +189,9 @@ impl RateLimits {
         if self.rules.iter().any(RateLimit::waits) {
             let own = self.clone();
             return Step::Wait(Box::pin(async move {
-                let decision = blame(Cause::Limit, own.decide_together(x)).await;
+                let client = watched(x);
+                let deciding = while_connected(client, own.decide_together(x));
+                let Some(decision) = blame(Cause::Limit, deciding).await else { return left(x) };
                 match own.carry_out(x, decision) {
                     Ok(step) => step,
                     Err(time) => wait(x, time).await,

@@ -290,17 +290,16 @@ impl Worker {
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
         let reload_state = &self.kept.reload_state;
-        let made = plan(handover, &self.kept.logs, reload_state);
-        match &made {
-            Ok(_) => reload_state.keep_made(),
-            Err(_) => reload_state.forget_made(),
-        }
-        let made = made.and_then(|made| {
+        let made = plan(handover, &self.kept.logs, reload_state).and_then(|made| {
             let (plan, listening, again) = made;
             let before = self.server.plan().clone();
             self.server.reload(plan, &listening).map_err(StartError::System)?;
             Ok((before, listening, again))
         });
+        match &made {
+            Ok(_) => reload_state.keep_made(),
+            Err(_) => reload_state.forget_made(),
+        }
         let reply = match made {
             Ok((before, listening, again)) => {
                 // Logs that the generation before writes to as well continue in the file that was opened again.

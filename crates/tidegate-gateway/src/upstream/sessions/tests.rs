@@ -14,7 +14,7 @@ fn route(sessions: &Sessions, session: &str, now: Instant) -> Option<String> {
 #[test]
 fn sessions_last_as_long_as_they_are_used() {
     let now = tidegate_rt::clock::now();
-    let sessions = Sessions::new(1 << 20);
+    let sessions = Sessions::new(1 << 20, false);
     sessions.put(b"s", b"a", LONG, now);
     assert_eq!(route(&sessions, "s", now + LONG / 2).as_deref(), Some("a"));
     assert_eq!(route(&sessions, "s", now + LONG), None);
@@ -30,7 +30,7 @@ fn sessions_last_as_long_as_they_are_used() {
 #[test]
 fn a_full_zone_removes_the_session_that_expires_first() {
     let now = tidegate_rt::clock::now();
-    let sessions = Sessions::new(4 * 256);
+    let sessions = Sessions::new(4 * 256, false);
     for number in 0..10_u32 {
         let name = number.to_string();
         sessions.put(name.as_bytes(), b"a", LONG, now + Duration::from_millis(u64::from(number)));
@@ -55,7 +55,8 @@ mod of_a_store {
     use crate::zone_sync::{Member, SyncStore};
 
     fn zone() -> (Arc<Sessions>, Arc<SyncStore>, SharedSessions) {
-        let (sessions, store) = (Arc::new(Sessions::new(1 << 20)), SyncStore::detached(LONG));
+        let (sessions, store) =
+            (Arc::new(Sessions::new(1 << 20, false)), SyncStore::detached(LONG));
         sessions.configure(1 << 20, true);
         let shared = SharedSessions::new("z", sessions.clone(), store.clone());
         (sessions, store, shared)
@@ -92,7 +93,7 @@ mod of_a_store {
 
     #[test]
     fn changes_have_the_room_of_the_zone() {
-        let sessions = Arc::new(Sessions::new(2 * 256));
+        let sessions = Arc::new(Sessions::new(2 * 256, false));
         let store = SyncStore::detached(LONG);
         sessions.configure(2 * 256, true);
         let shared = SharedSessions::new("z", sessions.clone(), store);

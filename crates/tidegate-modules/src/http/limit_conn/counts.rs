@@ -71,9 +71,16 @@ impl Counts {
         limits::fullest(counts.take(LOOKED_AT_MAX).collect(), most)
     }
 
-    /// Notes from now on what other servers are to know.
-    pub(super) fn share(&mut self) {
-        self.others.get_or_insert_default();
+    /// Notes from now on what other servers are to know, beginning with what is in progress; or does no longer, and forgets
+    /// their counts.
+    pub(super) fn share(&mut self, is_shared: bool) {
+        if !is_shared {
+            self.others = None;
+        } else if self.others.is_none() {
+            let mut others = Others::default();
+            self.by_key.keys().for_each(|key| others.touch(key, true, usize::MAX));
+            self.others = Some(others);
+        }
     }
 
     /// Returns the counts of other servers, where the zone is shared.

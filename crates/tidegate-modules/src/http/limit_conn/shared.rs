@@ -71,7 +71,6 @@ return out",
 
 impl Shared {
     pub(super) fn new(zone: Arc<Zone>, store: Arc<SyncStore>) -> Shared {
-        zone.states.lock().share();
         Shared { zone, store, sent: Mutex::default() }
     }
 

@@ -28,7 +28,7 @@ fn counts_go_up_and_down() {
 fn others_count_and_keys_come_again_while_they_have_a_count() {
     let (start, turn) = (tidegate_rt::clock::now(), Duration::from_secs(1));
     let mut counts = Counts::default();
-    counts.share();
+    counts.share(true);
     assert!(counts.enter(b"a", 2, 1 << 20));
     let keys = counts.others().expect("shared").take(10, start, start + turn);
     assert_eq!(keys.len(), 1);
@@ -54,7 +54,7 @@ fn others_count_and_keys_come_again_while_they_have_a_count() {
 #[test]
 fn refused_keys_do_not_fill_the_memory() {
     let mut counts = Counts::default();
-    counts.share();
+    counts.share(true);
     for key in 0..1000u32 {
         assert!(!counts.enter(&key.to_be_bytes(), 0, 128 * 64));
     }

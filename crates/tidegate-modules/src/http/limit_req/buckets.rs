@@ -96,7 +96,7 @@ impl Buckets {
     }
 
     /// Takes over the contents for this key that all servers have together; `counts` are those of the request that was decided
-    /// and of all. There is nothing to send.
+    /// and of all. What was not sent yet is added, and what is older than the contents changes nothing.
     pub(super) fn learn(
         &mut self,
         key: &[u8],
@@ -104,19 +104,20 @@ impl Buckets {
         counts: (u64, u64),
         (rate, now, bytes_max): (u64, Instant, usize),
     ) -> Result<(), NoRoom> {
-        let bucket = Bucket::with_level(level, now);
         let place = match self.used(key) {
-            Some(place) => {
-                self.slots[place as usize].bucket = bucket;
-                place
-            }
+            Some(place) => place,
             None => {
                 self.make_room(key, rate, now, bytes_max)?;
-                self.insert(key, bucket)
+                self.insert(key, Bucket::new(now))
             }
         };
-        if let Some(pending) = &mut self.pending {
-            pending.learn(place, counts);
+        let not_sent = match &mut self.pending {
+            Some(pending) => pending.learn(place, counts),
+            None => Some(0),
+        };
+        if let Some(not_sent) = not_sent {
+            let level = level.saturating_add(not_sent.saturating_mul(REQUEST));
+            self.slots[place as usize].bucket = Bucket::with_level(level, now);
         }
         Ok(())
     }
@@ -165,9 +166,12 @@ impl Buckets {
         limits::fullest(all, most)
     }
 
-    /// Notes from now on what other servers are to know.
-    pub(super) fn share(&mut self) {
-        self.pending.get_or_insert_default();
+    /// Notes from now on what other servers are to know; or does no longer, and forgets it.
+    pub(super) fn share(&mut self, is_shared: bool) {
+        match is_shared {
+            true => _ = self.pending.get_or_insert_default(),
+            false => self.pending = None,
+        }
     }
 
     /// Notes that the contents for this key are of interest, if there are any.

@@ -80,13 +80,13 @@ impl Pending {
         slot.requests
     }
 
-    /// Takes over the total of a decision of the store, of which `own` requests are this server's. Decisions may arrive in another
-    /// order than they were made.
-    pub(super) fn learn(&mut self, place: u32, (own, total): (u64, u64)) {
+    /// Takes over the total of a decision of the store, of which `own` requests are this server's. Returns the requests that
+    /// were not sent yet; `None` for a decision that is older than one before: they may arrive in another order than they were
+    /// made.
+    pub(super) fn learn(&mut self, place: u32, (own, total): (u64, u64)) -> Option<u64> {
         let known = self.slot(place).total;
-        if total > known || total < known / 2 {
-            self.adopt(place, own, total);
-        }
+        let is_older = (known / 2..known).contains(&total);
+        (!is_older).then(|| self.adopt(place, own, total))
     }
 
     /// Returns the recent requests of a place.

@@ -94,7 +94,6 @@ impl Shared {
         failure: SyncFailure,
         together: Option<Arc<Together>>,
     ) -> Shared {
-        zone.states.lock().share();
         let (burst, sent) = (AtomicU64::new(0), Mutex::default());
         Shared { zone, store, failure, together, burst, sent }
     }

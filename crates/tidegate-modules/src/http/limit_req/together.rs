@@ -7,6 +7,7 @@
 //! Errors: without a reply within the time limit of the store nothing is known, and `sync_failure` decides; a request whose
 //! reply is lost may be counted in the engine and here.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_gateway::zone_sync::SyncStore;
@@ -19,6 +20,25 @@ use tidegate_store::{Command, Reply, Script, Value};
 pub(super) struct Together {
     pub(super) store: Arc<SyncStore>,
     waiting: Mutex<Vec<Ask>>,
+    /// The number of requests that wait, to be sent or for a reply.
+    held: AtomicUsize,
+}
+
+/// A request that waits.
+struct Held<'h>(&'h AtomicUsize);
+
+impl<'h> Held<'h> {
+    /// Counts a request, unless there are [`ASKS_MAX`].
+    fn new(held: &'h AtomicUsize) -> Option<Held<'h>> {
+        let one = Held(held);
+        (held.fetch_add(1, Ordering::Relaxed) < ASKS_MAX).then_some(one)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What is asked about one key.
@@ -49,7 +69,7 @@ struct Ask {
     reply: oneshot::Sender<Vec<Found>>,
 }
 
-/// Requests that may wait to be sent. They are sent in each turn of an event loop, so there is room for more than one has.
+/// Requests that may wait, to be sent or for a reply.
 const ASKS_MAX: usize = 8192;
 /// Keys of one call of the script, which holds up the engine for a few milliseconds. One request may have more.
 const KEYS_OF_CALL: usize = 256;
@@ -94,7 +114,7 @@ return out",
 
 impl Together {
     pub(super) fn new(store: Arc<SyncStore>) -> Together {
-        Together { store, waiting: Mutex::default() }
+        Together { store, waiting: Mutex::default(), held: AtomicUsize::new(0) }
     }
 
     /// Asks about a request; `None`: there is no reply in time, or too many wait. Whether it was counted follows from what was
@@ -105,12 +125,10 @@ impl Together {
         if !self.store.is_available() {
             return None;
         }
+        let _held = Held::new(&self.held)?;
         let (reply, receiver) = oneshot::channel();
         let is_first = {
             let mut waiting = self.waiting();
-            if waiting.len() >= ASKS_MAX {
-                return None;
-            }
             waiting.push(Ask { terms, reply });
             waiting.len() == 1
         };

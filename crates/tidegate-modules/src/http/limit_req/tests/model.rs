@@ -140,7 +140,7 @@ impl Run {
         let mut nodes: Vec<Node> = (0..self.nodes)
             .map(|_| {
                 let mut buckets = Buckets::default();
-                buckets.share();
+                buckets.share(true);
                 let due = Duration::from_millis(random.below(INTERVAL.as_millis() as u64));
                 Node { buckets, available: true, due, reply: None }
             })
