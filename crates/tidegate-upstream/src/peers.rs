@@ -11,6 +11,7 @@ mod group;
 mod hashes;
 mod member;
 mod options;
+pub mod owners;
 mod peer;
 pub(crate) mod process_queue;
 mod slot;

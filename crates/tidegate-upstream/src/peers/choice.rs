@@ -11,6 +11,8 @@ pub struct Choice {
     pub key: Vec<u8>,
     /// Route of the server that the request is bound to (`sticky`).
     pub bound: Option<Box<[u8]>>,
+    /// Id of the only server that may be chosen.
+    pub(super) only: Option<u64>,
     pub(super) rehash: u32,
     pub(super) in_backup: bool,
 }
@@ -31,6 +33,16 @@ impl Choice {
     /// Makes a choice of the server with a route, where it can be used (`sticky`).
     pub fn bound_to(route: &[u8]) -> Choice {
         Choice { bound: Some(route.into()), ..Choice::default() }
+    }
+
+    /// Makes a choice of one server, or of none where that one cannot be used.
+    pub fn only(peer: &Peer) -> Choice {
+        Choice { only: Some(peer.id), ..Choice::default() }
+    }
+
+    /// Returns whether a server may be chosen: it was not tried, and no other one is wanted.
+    pub(super) fn admits(&self, peer: &Peer) -> bool {
+        !self.has_tried(peer) && self.only.is_none_or(|only| only == peer.id)
     }
 
     /// Excludes a server from further choices.

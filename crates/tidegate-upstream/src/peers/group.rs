@@ -1,6 +1,7 @@
 //! A group of servers, shared by all threads.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use super::member::{Member, MemberAddress};
 use super::options::{
     BalancingMethod, Keepalive, Mutability, Outcome, PeerSpec, ServerOptions, Stickiness,
 };
+use super::owners::{Owner, has_ip};
 use super::peer::Peer;
 use super::state::{SlotView, State, rings};
 use crate::address::address_text;
@@ -184,7 +186,7 @@ impl Group {
     /// until the lease is dropped.
     pub fn choose(self: &Arc<Self>, choice: &mut Choice, now: Instant) -> Option<Lease> {
         let peer = match &self.lone {
-            Some(lone) if choice.has_tried(lone) => return None,
+            Some(lone) if !choice.admits(lone) => return None,
             Some(lone) => {
                 choice.exclude(lone);
                 lone.clone()
@@ -278,6 +280,16 @@ impl Group {
     /// Returns the number of requests that found the `queue` full.
     pub fn overflows(&self) -> usize {
         self.overflows.load(Ordering::Relaxed)
+    }
+
+    /// Returns the servers in the order in which they own a key, given by its hash ([`owners`](super::owners)).
+    pub fn owners(&self, key: &[u8; 16], now: Instant) -> Vec<Owner> {
+        self.lock().owners(key, now)
+    }
+
+    /// Returns whether a server of the group has this address, with any port.
+    pub fn has_ip(&self, ip: IpAddr) -> bool {
+        self.lock().slots().any(|slot| has_ip(&slot.peer, ip))
     }
 
     /// Returns how the group chooses.

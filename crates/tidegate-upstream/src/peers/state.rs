@@ -8,6 +8,7 @@ use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::hashes;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
+use super::owners::{Owner, rank};
 use super::peer::Peer;
 use super::slot::{SHARE_UNIT, Slot};
 use super::tier::{Ring, Tier, ring};
@@ -189,6 +190,18 @@ impl State {
         self.slots().map(view).collect()
     }
 
+    /// Returns the servers in the order in which they own a key. Backups are servers as any other.
+    pub(super) fn owners(&self, key: &[u8; 16], now: Instant) -> Vec<Owner> {
+        let ranked = |slot: &Slot| {
+            let is_ready = slot.is_ready(self.lone, now);
+            let owner = Owner { peer: slot.peer.clone(), is_ready };
+            (rank(slot.peer.text.as_bytes(), slot.options.weight, key), owner)
+        };
+        let mut ranked: Vec<(f64, Owner)> = self.slots().map(ranked).collect();
+        ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        ranked.into_iter().map(|(_, owner)| owner).collect()
+    }
+
     /// Returns whether the tree of a large group needs every change in requests in progress.
     pub(super) fn is_large(&self) -> bool {
         self.tiers.iter().any(Tier::is_large)
@@ -222,6 +235,12 @@ impl State {
     /// Finds a server. Those that a request is bound to come before all others of their rank.
     fn find(&mut self, choice: &mut Choice, now: Instant) -> Option<(usize, usize)> {
         let (method, lone) = (self.method, self.lone);
+        if let Some(only) = choice.only {
+            let (rank, at) = *self.places.get(&only)?;
+            let slot = self.tiers[rank].slots.get(at)?;
+            let is_free = slot.is_ready(lone, now) && !choice.has_tried(&slot.peer);
+            return is_free.then_some((rank, at));
+        }
         if let Some(bound) = self.bound(0, choice, now) {
             return Some(bound);
         }
