@@ -32,8 +32,8 @@ pub use progress::{Outcome, Progress};
 use recycle::Buffer;
 pub use request::{PathSource, Request};
 pub use response::{
-    ClientAbort, Conditions, DeliveryHints, FieldOwner, HeadSending, PieceSending, RangeSupport,
-    Response,
+    ClientAbort, Conditions, DeliveryHints, FieldOwner, Filtering, HeadSending, PieceSending,
+    RangeSupport, Response,
 };
 pub(crate) use routing::PathState;
 pub use routing::{ExchangeKind, REDIRECTS_MAX, Routing};
@@ -211,6 +211,11 @@ impl Exchange {
     /// Returns the current location.
     pub fn location(&self) -> &Location {
         self.plan.location(self.routing.location)
+    }
+
+    /// Returns whether the client came by TLS, to this server or to the one that has passed the request on: `$scheme`.
+    pub fn is_https(&self) -> bool {
+        self.connection.tls.is_some() || self.request.came_by_tls
     }
 
     /// Returns the client's address: the connection's, or the one that a trusted proxy reported.

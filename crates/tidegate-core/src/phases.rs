@@ -23,7 +23,7 @@ use crate::body::Body;
 use crate::client::NoClient;
 use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Filtering};
 use crate::figures::Zone;
 pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 use crate::log_context::choose_tags;
@@ -319,6 +319,9 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> StatusResult {
         if status == 204 {
             x.response.headers.remove(Known::ContentType);
         }
+    }
+    if x.delivery.filtering == Filtering::Unchanged {
+        return StatusResult::Send(body);
     }
     for filter in &plan.location(x.routing.location).filters {
         body = filter(x, body);

@@ -31,6 +31,8 @@ pub(crate) mod prometheus;
 mod purge;
 pub(crate) mod purge_figures;
 mod query;
+pub(crate) mod ring_figures;
+mod rings;
 mod routes;
 mod source;
 mod sync;

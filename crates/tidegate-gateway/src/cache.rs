@@ -25,6 +25,7 @@
 //! | `purge` | requests that purge |
 //! | `purge_sync` | purges that several servers share |
 //! | `tier` | a second tier of the cache, in a bucket of an S3-compatible store |
+//! | `ring` | the caches of several servers as one |
 //! | `status` | the variables that describe what the cache did for a request |
 //! | `gateway` | the interface of a gateway (proxy, fastcgi, …) |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
@@ -40,6 +41,7 @@ pub(crate) mod meta;
 pub(crate) mod purge;
 pub(crate) mod purge_sync;
 mod ranges;
+pub(crate) mod ring;
 mod serve;
 mod session;
 pub(crate) mod status;

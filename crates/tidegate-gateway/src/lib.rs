@@ -49,6 +49,7 @@ pub use api::exporters::{Names as ExporterNames, exporter_metrics, note_start};
 pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
 pub use api::purge_figures::purge_metrics;
+pub use api::ring_figures::ring_metrics;
 pub use api::tier_figures::tier_metrics;
 pub use api::tree::figures_tree;
 pub use cache::decide::conditions::comparison as if_modified_since;

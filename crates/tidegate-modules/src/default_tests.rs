@@ -58,7 +58,8 @@ const NOT_SHOWN: &[(&str, &str)] = &[
 /// Other values that directives are tried with, in place of each word of the default; between bars.
 const OTHERS: &str = "off|on|7|7s|70k|16k|500|none|any|always|error|warn|merge|xml|retry|PUT|POST|user:r|1.0|\
     TLSv1.2|$args|x|optional|builtin|max=7|if_not_owner|secure|AES128-GCM-SHA256|X25519|text/x|7m|a b|a secure|\
-    threads=handlers|nested|inject|http/protobuf|shared:o:1m|0123456789ABCDEFGHIJKLMNOPQRSTUV|unix:/s";
+    threads=handlers|nested|inject|http/protobuf|shared:o:1m|0123456789ABCDEFGHIJKLMNOPQRSTUV|unix:/s|\
+    ring self=127.0.0.1";
 
 #[test]
 fn a_written_default_has_the_effect_of_no_directive() {

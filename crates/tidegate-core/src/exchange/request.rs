@@ -32,6 +32,8 @@ pub struct Request {
     /// The client's address where it differs from the connection's (`realip`), see
     /// [`Exchange::client_address`](super::Exchange::client_address).
     pub real_client_address: Option<Rc<ClientAddress>>,
+    /// The client came by TLS to the server that has passed the request on (`*_cache_peers`).
+    pub came_by_tls: bool,
     /// `$request_id`, once it has been made.
     pub id: Option<Box<str>>,
 }
@@ -48,7 +50,7 @@ pub enum PathSource {
 
 recycled!(Request:
     keeps { head, path, args, host }
-    renews { method, source, body, expects_continue, real_client_address, id }
+    renews { method, source, body, expects_continue, real_client_address, came_by_tls, id }
 );
 
 impl Request {
@@ -105,6 +107,7 @@ impl Request {
             body,
             expects_continue: self.expects_continue,
             real_client_address: self.real_client_address.clone(),
+            came_by_tls: self.came_by_tls,
             id: self.id.clone(),
         }
     }

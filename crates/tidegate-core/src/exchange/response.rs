@@ -92,6 +92,8 @@ pub struct DeliveryHints {
     /// Whether trailer fields may follow, for which the body is sent in chunks. A boolean: the fields are known at the
     /// body's end.
     pub expects_trailers: bool,
+    /// Whether filters change the response.
+    pub filtering: Filtering,
 }
 
 /// When the head is sent.
@@ -102,6 +104,16 @@ pub enum HeadSending {
     AtOnce,
     /// With the body's first bytes; if these do not arrive, there is no response.
     WithBody,
+}
+
+/// Whether the location's filters change a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filtering {
+    /// They do.
+    #[default]
+    Filtered,
+    /// Another server with the same configuration gets it as the origin sent it.
+    Unchanged,
 }
 
 /// When small chunks of a streamed body are sent.
@@ -136,5 +148,5 @@ pub enum FieldOwner {
 
 recycled!(DeliveryHints:
     keeps { }
-    renews { head, pieces, client_abort, date, server, expects_trailers }
+    renews { head, pieces, client_abort, date, server, expects_trailers, filtering }
 );

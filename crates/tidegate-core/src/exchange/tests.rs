@@ -190,6 +190,7 @@ fn check_request(request: Request) {
         body,
         expects_continue,
         real_client_address,
+        came_by_tls,
         id,
     } = request;
     let fresh = RequestHead::new();
@@ -198,7 +199,7 @@ fn check_request(request: Request) {
     assert!(head.headers.text().is_empty() && head.ignored_lines.is_empty());
     assert_eq!((method, path, args, host), (Method::Get, vec![], vec![], vec![]));
     assert_eq!((source, expects_continue, id), (PathSource::Server, false, None));
-    assert!(real_client_address.is_none());
+    assert!(real_client_address.is_none() && !came_by_tls);
     assert!(body.length.is_none() && !body.chunked && body.is_finished() && !body.is_broken());
 }
 
@@ -222,10 +223,12 @@ fn check_response(response: Response) {
 }
 
 fn check_delivery(delivery: DeliveryHints) {
-    let DeliveryHints { head, pieces, client_abort, date, server, expects_trailers } = delivery;
+    let DeliveryHints { head, pieces, client_abort, date, server, expects_trailers, filtering } =
+        delivery;
     assert_eq!((head, pieces), (HeadSending::AtOnce, PieceSending::AtOnce));
     assert_eq!((date, server), (FieldOwner::Server, FieldOwner::Server));
     assert_eq!((client_abort, expects_trailers), (ClientAbort::Ends, false));
+    assert_eq!(filtering, Filtering::Filtered);
 }
 
 fn check_disposition(mut disposition: Disposition) {

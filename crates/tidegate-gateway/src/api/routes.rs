@@ -13,7 +13,7 @@ use super::query::{CommandResult, Query};
 use super::source::Source;
 use super::{
     cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi,
-    process, purge, sync, tiers, zones,
+    process, purge, rings, sync, tiers, zones,
 };
 
 /// Collects objects.
@@ -150,6 +150,12 @@ pub(super) const ROUTES: &[Route] = &[
         tiers::all,
         Deletes::Never,
         ("TierNotFound", "tier not found"),
+    ),
+    collection(
+        &["tidegate", "cache_peers"],
+        rings::all,
+        Deletes::Never,
+        ("CachePeersNotFound", "cache peers not found"),
     ),
     object(&["tidegate", "fills"], fills::running, Deletes::Never),
     object(&["tidegate", "limits"], inside::limits, Deletes::Never),

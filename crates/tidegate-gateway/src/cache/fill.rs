@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `task` | the detached task of a fill: fetches, decides about the head, stores |
+//! | `from_peer` | a fill from the server that owns the key |
 //! | `from_tier` | a fill from the second tier, in a race with the origin |
 //! | `origin` | the requests to the origin: the first one, and those for the rest of a body |
 //! | `pump` | copies the body into the cache |
@@ -14,6 +15,7 @@
 
 pub(super) mod disk_slots;
 pub(super) mod flush;
+mod from_peer;
 mod from_tier;
 pub(super) mod origin;
 pub(super) mod pump;

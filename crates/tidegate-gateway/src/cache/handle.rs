@@ -16,6 +16,7 @@ use crate::cache::decide::facts::Demands;
 use crate::cache::gateway::Gateway;
 use crate::cache::lookup::{self, CacheLookup};
 use crate::cache::purge;
+use crate::cache::ring::serve;
 use crate::cache::serve::{entry, passed};
 use crate::cache::session::CacheSession;
 use crate::cache::status::{CacheNote, CacheStatus};
@@ -46,11 +47,7 @@ pub(crate) fn handle<'a>(
         ZoneSelection::Off => return Err(x),
         ZoneSelection::Unknown => return Ok(Step::Status(500)),
     };
-    let mut text = Vec::with_capacity(128);
-    match &cache.key {
-        Some(key) => key.write(x, &mut text),
-        None => gateway.write_key(x, &mut text),
-    }
+    let text = key_text(x, cache, &**gateway);
     if purges {
         let (zone, cache) = (zone.clone(), cache.clone());
         return Ok(Step::Wait(Box::pin(
@@ -58,6 +55,9 @@ pub(crate) fn handle<'a>(
         )));
     }
     let main = Key::of(&text);
+    if !serve::agrees(x, &main) {
+        return Ok(Step::Status(421));
+    }
     if slice::is_part(x) {
         x.modules.extensions.insert(purge::StoredObject::of(zone, store, &main));
     }
@@ -70,7 +70,8 @@ pub(crate) fn handle<'a>(
     let now = clock::unix_millis();
     let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
-    let bypass = !cache.bypass.is_empty() && any_is_true(&cache.bypass, x);
+    let asked_to = serve::bypasses(x);
+    let bypass = asked_to || !cache.bypass.is_empty() && any_is_true(&cache.bypass, x);
     if !bypass
         && let Some(CacheLookup { key, entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)
@@ -88,14 +89,30 @@ pub(crate) fn handle<'a>(
         store: store.clone(),
         zone: zone.clone(),
         main,
-        decision: match bypass {
-            true => CacheDecision::bypassing(),
-            false => CacheDecision::new(demands(terms.as_ref())),
-        },
+        decision: decision(bypass, terms.as_ref()),
         terms,
         bypass,
+        owners: Vec::new(),
     };
     Ok(Step::Wait(Box::pin(session.run(x, lookup, now))))
+}
+
+/// Returns the text of a request's key.
+fn key_text(x: &mut Exchange, cache: &CacheSettings, gateway: &dyn Gateway) -> Vec<u8> {
+    let mut text = Vec::with_capacity(128);
+    match &cache.key {
+        Some(key) => key.write(x, &mut text),
+        None => gateway.write_key(x, &mut text),
+    }
+    text
+}
+
+/// Begins the decision about a request with these terms.
+fn decision(bypass: bool, terms: Option<&RequestTerms>) -> CacheDecision {
+    match bypass {
+        true => CacheDecision::bypassing(),
+        false => CacheDecision::new(demands(terms)),
+    }
 }
 
 /// Returns the request's terms that the decision needs.

@@ -103,6 +103,16 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
 }
 
 impl CacheLookup {
+    /// Returns the uses of the key so far, this one included.
+    pub(super) fn uses(&self) -> u32 {
+        self.uses
+    }
+
+    /// Returns whether a response of the key proved not to be storable a short time before `now`, in Unix milliseconds.
+    pub(super) fn is_uncacheable(&self, now: u64) -> bool {
+        now < self.uncacheable_until
+    }
+
     /// Returns whether a fill of this variant belongs to a variant set that has ended.
     pub(super) fn is_foreign(&self, fill: &Fill) -> bool {
         let meta = fill.head_now().and_then(|head| Meta::decode(&head.metadata));
@@ -111,7 +121,7 @@ impl CacheLookup {
 
     /// Returns the input for the decision about a request with these `terms`; `None`: its terms are ignored.
     pub(super) fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
-        let is_hit_for_miss = now < self.uncacheable_until;
+        let is_hit_for_miss = self.is_uncacheable(now);
         let mut filling = self
             .fill
             .as_ref()

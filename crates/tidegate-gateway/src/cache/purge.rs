@@ -146,6 +146,7 @@ pub(crate) async fn carry_out(
     // The moment is that of the tier's list, so that the other servers have the same there.
     let known = zone.tier.as_ref().map(|_| at);
     let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft, known)));
+    zone.purged.add(tier_purges(&what), at);
     if let Some(tier) = &zone.tier {
         tier.purge(tier_purges(&what), at);
     }

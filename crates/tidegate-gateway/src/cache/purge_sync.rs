@@ -53,6 +53,7 @@ use outbox::Outbox;
 use task::{ConnectionTask, FollowTask};
 
 use crate::cache::config::sharing::Partition;
+use crate::cache::ring::purged::PurgedLately;
 use crate::cache::tier::CacheTier;
 use crate::zone_sync::{self, Sync, SyncStore};
 
@@ -238,14 +239,14 @@ pub(crate) fn follow(
     zone: &str,
     sync: Arc<PurgeSync>,
     store: Arc<OnceLock<Store>>,
-    tier: Option<Arc<CacheTier>>,
+    (tier, purged): (Option<Arc<CacheTier>>, Arc<PurgedLately>),
     partition: Partition,
     plan: &mut PlanBuilder<'_>,
 ) {
     let (name, log) = (zone.to_owned(), plan.main.error_log.clone());
     let tasks = plan.shared::<BackgroundTasks>();
     tasks.add(Arc::new(ConnectionTask(sync.clone())));
-    tasks.add(Arc::new(FollowTask { name, store, tier, sync, partition, log }));
+    tasks.add(Arc::new(FollowTask { name, store, tier, purged, sync, partition, log }));
 }
 
 /// The longest time for a reply beside the one for which the engine holds it: an engine that is gone is noticed before the

@@ -16,6 +16,7 @@
 //! Cancelling: a session is dropped when its client leaves. It owns no fill: one that has begun continues in its own
 //! task. Until the task is started the session holds the writer, and dropping that ends the fill for its waiters.
 
+mod peers;
 mod range;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
+use tidegate_upstream::peers::Peer;
 
 use crate::cache::config::settings::CacheSettings;
 use crate::cache::config::zones::Zone;
@@ -42,6 +44,7 @@ use crate::cache::fill::task::{FillEvent, FillTask, let_others_ask, next_event, 
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
 use crate::cache::lookup::{self, CacheLookup, filling_of};
 use crate::cache::meta::decoded;
+use crate::cache::ring::serve::acknowledge;
 use crate::cache::serve::{entry, fill_body, passed, wait};
 use crate::cache::status::{CacheStatus, note};
 
@@ -58,6 +61,8 @@ pub(super) struct CacheSession {
     pub terms: Option<RequestTerms>,
     /// `proxy_cache_bypass` applies.
     pub bypass: bool,
+    /// The servers that are asked in front of the origin; none where this one owns the key.
+    pub owners: Vec<Arc<Peer>>,
 }
 
 /// The next step of a session.
@@ -89,6 +94,8 @@ impl CacheSession {
         first: Option<CacheLookup>,
         now: u64,
     ) -> Step<'static> {
+        acknowledge(x).await;
+        self.owners = self.owners_of(x);
         let mut lookup = match first {
             Some(lookup) => self.settled(x, lookup, now).await,
             None => self.look(x, now).await,
@@ -108,7 +115,10 @@ impl CacheSession {
                 continue;
             }
             next = match next {
-                NextStep::Decide => NextStep::Inform(lookup.input(x, self.terms.as_ref(), now)),
+                NextStep::Decide if self.would_wait_for_peer(x, &lookup) => {
+                    NextStep::Do(Output::Fetch(Sharing::Alone))
+                }
+                NextStep::Decide => NextStep::Inform(self.input(x, &lookup, now)),
                 NextStep::Inform(input) => {
                     NextStep::Do(self.decision.step(&self.cache.rules, input, now))
                 }
@@ -252,14 +262,8 @@ impl CacheSession {
         if self.passes_head(x) {
             note(x, |note| note.status = self.decision.status());
             let about = (&self.main, lookup, now);
-            let head = passed::pass_head(
-                x,
-                &*self.gateway,
-                &self.cache,
-                &self.store,
-                self.zone.tier.as_ref(),
-                about,
-            );
+            let head =
+                passed::pass_head(x, &*self.gateway, &self.cache, &self.store, &self.zone, about);
             return NextStep::Done(head.await);
         }
         NextStep::Fetch { sharing, conditional }
@@ -294,8 +298,11 @@ impl CacheSession {
             && !(conditional || refused || self.bypass)
             && lookup.entry.is_none()
             && lookup.parts.is_none();
+        // A fill that was silent for too long may have been waiting for a peer.
+        let asks_peers = !refused && (self.bypass || sharing != Sharing::TakeOver);
+        let peers = if asks_peers { self.peer_query(x, lookup, now) } else { None };
         let task = self.fill_task(x, lookup, conditional, requested_at);
-        let task = FillTask { refused, asks_tier, ..task };
+        let task = FillTask { refused, asks_tier, peers, ..task };
         let (to, events) = mpsc::channel(1);
         start(origin_fetch, task, writer, Some(to));
         self.follow_task(x, events).await
@@ -394,7 +401,9 @@ impl CacheSession {
                 match self.origin_fetch(x, lookup, conditional, false).await {
                     Ok(origin_fetch) => {
                         let requested_at = clock::unix_millis();
+                        let peers = self.peer_query(x, lookup, now);
                         let task = self.fill_task(x, lookup, conditional, requested_at);
+                        let task = FillTask { peers, ..task };
                         start(origin_fetch, task, writer, None);
                     }
                     Err(_) => writer.abort("the request could not be made"),
@@ -458,6 +467,7 @@ impl CacheSession {
             generation: lookup.generation,
             tier: self.zone.tier.clone(),
             asks_tier: false,
+            peers: None,
             terms: self.terms,
             timeline: x.timeline.as_ref().map(Timeline::reference),
         }

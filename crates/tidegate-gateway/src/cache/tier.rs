@@ -59,8 +59,7 @@ pub(crate) use figures::{TIER_FIGURES, TierFigures};
 pub(crate) use find::{Asking, Found, TierQuery};
 use list::PurgeList;
 use memory::{Absent, Uses};
-use purges::SKEW_MILLIS;
-pub(crate) use purges::TierPurge;
+pub(crate) use purges::{Purgeable, Purges, SKEW_MILLIS, TierPurge};
 pub(crate) use race::{Winner, race};
 use read::Unusable;
 use upload::Queue;
@@ -373,8 +372,7 @@ impl CacheTier {
     /// Unix milliseconds, or by the response to one. As [`CacheTier::purge`], but there may be many: they are published
     /// together, and the oldest are forgotten where there are too many.
     pub(crate) fn invalidate<'a>(&self, keys: impl IntoIterator<Item = &'a Key>, now: u64) {
-        let invalidated = |key: &Key| TierPurge::Invalidated(KeyHash(key.hash().0));
-        self.kept.list.add(keys.into_iter().map(invalidated).collect(), now);
+        self.kept.list.add(keys.into_iter().map(CacheTier::invalidation_of).collect(), now);
         self.kept.unsaved.notify_one();
         self.kept.invalidated.notify_one();
     }
@@ -382,6 +380,11 @@ impl CacheTier {
     /// Returns the hash of the key of a request, for [`TierPurge::Key`].
     pub(crate) fn purge_of(key: &Key) -> TierPurge {
         TierPurge::Key(KeyHash(key.hash().0))
+    }
+
+    /// As [`CacheTier::purge_of`], for [`TierPurge::Invalidated`].
+    pub(crate) fn invalidation_of(key: &Key) -> TierPurge {
+        TierPurge::Invalidated(KeyHash(key.hash().0))
     }
 
     fn log(&self, level: Level, text: fmt::Arguments<'_>) {

@@ -24,6 +24,7 @@ use super::state::GatewayState;
 use super::tls::GatewayTls;
 use crate::cache::config::settings::Ignored;
 use crate::cache::gateway::{FillRequestOptions, StoredResponse};
+use crate::cache::ring::serve as serve_peers;
 use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
 use tidegate_core::Refused;
 
@@ -99,6 +100,9 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
     location.logger(Box::new(move |x| cache::figures::log(x, &counted)));
     let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
     location.gateway(Box::new(move |x| {
+        if let Some(ring) = &cache.ring {
+            serve_peers::enter(x, ring);
+        }
         let has_body = x.request.body.is_present() && x.request.body.stored().is_none();
         if has_body && cache.serves(x) || cache.has_to_wait() {
             let (cache, gateway, protocol) = (cache.clone(), gateway.clone(), protocol.clone());

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use tidegate_codec::request::Method;
 use tidegate_codec::response::{ResponseHead, reason};
 use tidegate_codec::{Known, connection, date, uri};
-use tidegate_core::exchange::{ClientAbort, Conditions, FieldOwner, PieceSending, RangeSupport};
+use tidegate_core::exchange::{
+    ClientAbort, Conditions, FieldOwner, Filtering, PieceSending, RangeSupport,
+};
 use tidegate_core::step::Jump;
 use tidegate_core::{Body, Exchange, Level, Step, error_page};
 use tidegate_os::os_error;
@@ -13,10 +15,11 @@ use tidegate_upstream::{LogContext, OriginBody, OriginResponse, READING_HEAD, tu
 
 use super::buffered::{SpillLog, Spool};
 use super::options::{IGNORE_CHARSET, IGNORE_LIMIT_RATE, IGNORE_REDIRECT};
-use super::settings::GatewaySettings;
+use super::settings::{GatewaySettings, NEVER_PASSED};
 use super::state::GatewayState;
 use super::store;
 use crate::cache::gateway::StoredResponse;
+use crate::cache::ring::{field, serve};
 use crate::upstream::sticky;
 use tidegate_core::pool_choice;
 
@@ -67,6 +70,17 @@ pub(crate) fn respond(
     rewriter: &impl Rewriter,
 ) -> Step<'static> {
     let OriginResponse { head, body, .. } = response;
+    if let Some(field) = serve::response_field(x) {
+        let buffering = settings.buffering.applies(&head.headers);
+        copy_unchanged(x, &head, &field);
+        remember(x, head);
+        return Step::Respond(match body {
+            OriginBody::Whole(bytes) => Body::from(bytes),
+            OriginBody::Stream(reader) => stream(x, reader, settings, buffering, None),
+            // A request of a peer asks for no other protocol.
+            OriginBody::Upgraded(_) => return Step::Status(502),
+        });
+    }
     if settings.ignore & IGNORE_LIMIT_RATE == 0
         && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
     {
@@ -178,6 +192,11 @@ pub(crate) fn respond_stored(
     rewriter: &impl Rewriter,
 ) -> Step<'static> {
     let StoredResponse { head, body, content_length } = stored;
+    if let Some(field) = serve::response_field(x) {
+        copy_unchanged(x, head, &field);
+        x.response.content_length = content_length;
+        return Step::Respond(body);
+    }
     if settings.ignore & IGNORE_LIMIT_RATE == 0
         && let Some(rate) = head.headers.first(Known::XAccelLimitRate)
     {
@@ -270,6 +289,29 @@ pub(crate) fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &Gatewa
     {
         x.response.charset = Some(Bytes::copy_from_slice(charset));
     }
+}
+
+/// Copies status and fields for another server of the ring, which changes them as its configuration says, and adds the field
+/// that is for it.
+fn copy_unchanged(x: &mut Exchange, head: &ResponseHead, field: &[u8]) {
+    x.clear_response();
+    x.disposition.set_status(head.status);
+    if head.reason() != reason(head.status).as_bytes() {
+        x.response.reason = Some(Bytes::copy_from_slice(head.reason()));
+    }
+    let headers = &mut x.response.headers;
+    headers.clone_from(&head.headers);
+    headers.retain(|known, _, _| !NEVER_PASSED.contains(&known));
+    headers.remove_named(field::NAME);
+    headers.push(field::NAME, field);
+    x.response.content_length =
+        head.headers.first(Known::ContentLength).and_then(connection::parse_length);
+    x.response.conditions = Conditions::Origin;
+    x.delivery.date = FieldOwner::Origin;
+    x.delivery.server = FieldOwner::Origin;
+    x.delivery.filtering = Filtering::Unchanged;
+    // `limit_rate` is about the clients, who may be many behind one request of a peer.
+    x.limit_rate = Some(0);
 }
 
 fn intercepts(x: &Exchange, status: u16) -> bool {

@@ -93,7 +93,7 @@ impl HiddenFields {
 
 /// Fields that belong to a connection, not to a response (RFC 9110 section 7.6.1), or that the front side makes
 /// itself.
-const NEVER_PASSED: [Known; 4] =
+pub(crate) const NEVER_PASSED: [Known; 4] =
     [Known::Connection, Known::KeepAlive, Known::TransferEncoding, Known::ContentLength];
 
 const KIB: u64 = 1024;

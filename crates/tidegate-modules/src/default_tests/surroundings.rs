@@ -76,7 +76,7 @@ const SURROUNDINGS: &[Surroundings] = &[
     Surroundings {
         of: "proxy_cache",
         texts: &[
-            ("HTTP", "proxy_cache_path c keys_zone=c:1m;"),
+            ("HTTP", "proxy_cache_path c keys_zone=c:1m;\nupstream ring { server 127.0.0.1; }"),
             ("LOCATION", "proxy_cache c;\nproxy_pass http://127.0.0.1;"),
         ],
     },
@@ -87,7 +87,7 @@ const SURROUNDINGS: &[Surroundings] = &[
     Surroundings {
         of: "fastcgi_cache",
         texts: &[
-            ("HTTP", "fastcgi_cache_path c keys_zone=c:1m;"),
+            ("HTTP", "fastcgi_cache_path c keys_zone=c:1m;\nupstream ring { server 127.0.0.1; }"),
             ("LOCATION", "fastcgi_cache c;\nfastcgi_cache_key $uri;\nfastcgi_pass 127.0.0.1:1;"),
         ],
     },
@@ -101,7 +101,7 @@ const SURROUNDINGS: &[Surroundings] = &[
     Surroundings {
         of: "uwsgi_cache",
         texts: &[
-            ("HTTP", "uwsgi_cache_path c keys_zone=c:1m;"),
+            ("HTTP", "uwsgi_cache_path c keys_zone=c:1m;\nupstream ring { server 127.0.0.1; }"),
             ("LOCATION", "uwsgi_cache c;\nuwsgi_cache_key $uri;\nuwsgi_pass 127.0.0.1:1;"),
         ],
     },
@@ -116,7 +116,7 @@ const SURROUNDINGS: &[Surroundings] = &[
     Surroundings {
         of: "scgi_cache",
         texts: &[
-            ("HTTP", "scgi_cache_path c keys_zone=c:1m;"),
+            ("HTTP", "scgi_cache_path c keys_zone=c:1m;\nupstream ring { server 127.0.0.1; }"),
             ("LOCATION", "scgi_cache c;\nscgi_cache_key $uri;\nscgi_pass 127.0.0.1:1;"),
         ],
     },

@@ -117,6 +117,7 @@ fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet], held: &Held) -> Step<'a> {
                 parts.push(tidegate_gateway::purge_metrics(x));
                 parts.push(tidegate_gateway::discovery_metrics(x));
                 parts.push(tidegate_gateway::tier_metrics(x));
+                parts.push(tidegate_gateway::ring_metrics(x));
             }
             NameSet::Nginx => {
                 let connections = counters::figures();

@@ -15,6 +15,7 @@ mod process;
 mod purges;
 mod reloads;
 mod restarts;
+mod rings;
 mod scrapes;
 mod signals;
 mod stores;

@@ -11,6 +11,7 @@ use crate::cache::config::purge::PurgeConf;
 use crate::cache::config::sharing::{self, PURGE_SYNC, PurgeSyncConf};
 use crate::cache::decide::facts::UseStale;
 use crate::cache::decide::policy::Validity;
+use crate::cache::ring::config::{self as ring_config, PeersConf};
 use crate::cache::tier::config::{self as tier_config, TierConf, TierName};
 
 /// Statuses that `proxy_cache_valid TIME` applies to.
@@ -121,6 +122,7 @@ pub struct CacheConf {
     pub tempfile_timeout: Option<Duration>,
     pub tempfile_loop: Option<Duration>,
     pub rfc9111: Option<bool>,
+    pub peers: Option<PeersConf>,
 }
 
 impl CacheConf {
@@ -155,6 +157,7 @@ impl CacheConf {
         take(&mut self.tempfile, &outer.tempfile);
         take(&mut self.tempfile_timeout, &outer.tempfile_timeout);
         take(&mut self.rfc9111, &outer.rfc9111);
+        take(&mut self.peers, &outer.peers);
     }
 
     /// Returns whether responses come from a cache that follows RFC 9111.
@@ -247,6 +250,10 @@ impl CacheConf {
         let path = read_path(args)?;
         self.paths.push(path);
         Ok(())
+    }
+
+    pub fn set_peers(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
+        once(&mut self.peers, ring_config::read(args)?, args)
     }
 
     pub fn add_tier(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -349,6 +349,19 @@ macro_rules! cache_rows {
                 "The rules of RFC 9111, 5861 and 9213 where nginx has others: `Age`, requests' directives, guessed times, `must-revalidate`, `CDN-Cache-Control`, `Authorization`, invalidation by unsafe methods. Revalidation and background updates are on unless switched off; only GET and HEAD are cached.",
                 |conf, args| once(&mut conf.rfc9111, args.flag(0)?, args),
             ),
+            row(
+                with_prefix($prefix, [
+                    "proxy_cache_peers",
+                    "fastcgi_cache_peers",
+                    "uwsgi_cache_peers",
+                    "scgi_cache_peers",
+                ]),
+                ALL,
+                Arity::between(1, 3),
+                "off",
+                $crate::cache::config::rows::PEERS,
+                |conf, args| conf.set_peers(args),
+            ),
         ];
         ROWS
     }};
@@ -374,6 +387,18 @@ pub(crate) const TIER: &str = "A second tier of caches (`tier=NAME`): a bucket o
     part of the path, else of the host's name. FILE has the form of AWS's tools, NAME is a section in it (`default`). Without keys \
     requests are not signed. The store has to know conditional writes (`If-None-Match`, `If-Match`); with one that does not, the \
     last writer wins.";
+
+/// The description of `*_cache_peers`.
+pub(crate) const PEERS: &str = "The caches of several servers as one: `proxy_cache_peers GROUP self=ADDRESS [hot=USES]`, or `off`. \
+    GROUP is an `upstream` with all of the servers, also this one, which `self` names as the group does. Each key has an owner among \
+    the servers that can be used, by their addresses and weights. A miss, and a stale response, ask the owner over HTTP/1.1 with the \
+    client's request, and the origin if this server is the owner or the owner has no response; so the origin gets one request for \
+    a response, whichever servers clients come to. The response is passed on, and stored here once there were `hot` requests for it \
+    (8; 1: at once), for as long as the owner has it. All servers have the same configuration; a request whose key is another one \
+    on the owner goes to the origin. The owner handles the requests of the others as those of any client, by the server and the location \
+    that they find there, so they must be allowed and not limited; the addresses of the group are trusted. The group needs \
+    connections without TLS. Requests other than GET and HEAD, subrequests and slices do not ask. A purge takes effect on one server, unless \
+    caches have `purge_sync`; what was purged here is not taken from a server that has it still.";
 
 /// Returns the text for the default of `*_cache_key`: other gateways than `proxy` have none.
 pub(crate) const fn key_default(prefix: &str) -> &'static str {

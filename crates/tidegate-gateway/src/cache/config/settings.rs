@@ -17,6 +17,7 @@ use crate::cache::config::zones::{Zone, ZoneTable, Zones};
 use crate::cache::decide::facts::CacheRules;
 use crate::cache::decide::policy::{self, OriginExchange, Refusal, Storable, Validity};
 use crate::cache::purge_sync::PurgeSync;
+use crate::cache::ring::{self, Ring};
 use crate::common::settings::Buffering;
 
 /// Default of `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
@@ -33,13 +34,17 @@ enum ZoneChoice {
 }
 
 impl ZoneChoice {
-    /// Returns the caches that share their purges.
-    fn sharing(&self) -> Vec<Arc<Zone>> {
-        let zones: Vec<&Arc<Zone>> = match self {
+    /// Returns the caches that requests may use.
+    fn all(&self) -> Vec<&Arc<Zone>> {
+        match self {
             ZoneChoice::Fixed(zone) => vec![zone],
             ZoneChoice::Named { zones, .. } => zones.values().collect(),
-        };
-        zones.into_iter().filter(|zone| zone.sync.is_some()).cloned().collect()
+        }
+    }
+
+    /// Returns the caches that share their purges.
+    fn sharing(&self) -> Vec<Arc<Zone>> {
+        self.all().into_iter().filter(|zone| zone.sync.is_some()).cloned().collect()
     }
 }
 
@@ -67,6 +72,8 @@ pub(crate) struct CacheSettings {
     pub purge: PurgeSettings,
     /// Names of the fields that carry a response's tags.
     pub tag_headers: Vec<Box<[u8]>>,
+    /// The servers whose caches are one with this (`*_cache_peers`).
+    pub ring: Option<Arc<Ring>>,
 }
 
 /// The gateway's settings that change the cache's rules; most of it is `proxy_ignore_headers`.
@@ -116,6 +123,7 @@ impl CacheSettings {
                 }
             }
         };
+        let ring = ring_of(prefix, conf, &choice, plan)?;
         let rfc9111 = conf.rfc9111.unwrap_or(false);
         Ok(Some(CacheSettings {
             sharing: choice.sharing(),
@@ -128,23 +136,12 @@ impl CacheSettings {
             methods: conf.methods.filter(|_| !rfc9111).unwrap_or_else(methods_default),
             max_range_offset: conf.max_range_offset,
             ranges: conf.ranges.unwrap_or(false),
-            purge: PurgeSettings {
-                by: match &conf.purge {
-                    Some(PurgeConf::Conditions(words)) => {
-                        PurgeTrigger::Conditions(plan.templates(words)?)
-                    }
-                    Some(PurgeConf::Method(by)) => PurgeTrigger::Method(by.clone()),
-                    None | Some(PurgeConf::Off | PurgeConf::Separate { .. }) => {
-                        PurgeTrigger::Nothing
-                    }
-                },
-                tags: plan.templates(conf.purge_tag.as_deref().unwrap_or_default())?,
-                soft: plan.templates(conf.purge_soft.as_deref().unwrap_or_default())?,
-            },
+            purge: purge_settings(conf, plan)?,
             tag_headers: match &conf.tag_header {
                 None => TAG_HEADERS.iter().map(|name| name.as_bytes().into()).collect(),
                 Some(names) => names.iter().map(|name| name.bytes[..].into()).collect(),
             },
+            ring,
             convert_head: conf.convert_head.unwrap_or(true),
             rfc9111,
             rules: CacheRules {
@@ -230,6 +227,43 @@ impl CacheSettings {
             }
         }
     }
+}
+
+/// Compiles the servers whose caches are one with these.
+///
+/// # Errors
+/// See [`ring::config::compile`].
+fn ring_of(
+    prefix: &'static str,
+    conf: &CacheConf,
+    choice: &ZoneChoice,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Option<Arc<Ring>>, Diagnostic> {
+    let Some(peers) = &conf.peers else { return Ok(None) };
+    let ring = ring::config::compile(prefix, peers, plan)?;
+    if ring.is_some() {
+        choice.all().iter().for_each(|zone| zone.purged.want());
+    }
+    Ok(ring)
+}
+
+/// Compiles what purges.
+///
+/// # Errors
+/// An invalid text with variables.
+fn purge_settings(
+    conf: &CacheConf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<PurgeSettings, Diagnostic> {
+    Ok(PurgeSettings {
+        by: match &conf.purge {
+            Some(PurgeConf::Conditions(words)) => PurgeTrigger::Conditions(plan.templates(words)?),
+            Some(PurgeConf::Method(by)) => PurgeTrigger::Method(by.clone()),
+            None | Some(PurgeConf::Off | PurgeConf::Separate { .. }) => PurgeTrigger::Nothing,
+        },
+        tags: plan.templates(conf.purge_tag.as_deref().unwrap_or_default())?,
+        soft: plan.templates(conf.purge_soft.as_deref().unwrap_or_default())?,
+    })
 }
 
 /// Returns the default of `proxy_cache_tempfile`. Responses that pass unbuffered are not stored: there is nothing to

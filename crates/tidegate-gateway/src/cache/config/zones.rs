@@ -23,6 +23,7 @@ use crate::cache::config::scrub::CacheScrubber;
 use crate::cache::config::sharing::Partition;
 use crate::cache::figures::CacheFigures;
 use crate::cache::purge_sync::{self, PurgeSync};
+use crate::cache::ring::purged::PurgedLately;
 use crate::cache::tier::{self, CacheTier};
 
 /// Files that one call of the store handles, so that `*_threshold` can end a run.
@@ -51,6 +52,8 @@ pub(crate) struct Zone {
     pub(crate) partition: Partition,
     /// The second tier.
     pub(crate) tier: Option<Arc<CacheTier>>,
+    /// What peers must not bring back.
+    pub(crate) purged: Arc<PurgedLately>,
 }
 
 /// The caches of a plan by name, for `api`.
@@ -68,6 +71,20 @@ impl Zone {
     /// Returns the store; `None` where the plan is not used.
     pub(crate) fn store(&self) -> Option<&Store> {
         self.store.get()
+    }
+
+    /// Lets neither peers nor the second tier bring back responses under these main keys that are older than an
+    /// invalidation by a request, or by the response to one, at `now` in Unix milliseconds.
+    pub(crate) fn invalidate<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a Key, IntoIter: Clone>,
+        now: u64,
+    ) {
+        let keys = keys.into_iter();
+        self.purged.add(keys.clone().map(CacheTier::invalidation_of), now);
+        if let Some(tier) = &self.tier {
+            tier.invalidate(keys, now);
+        }
     }
 
     /// Counts a use of a stored response under `key`, for the second tier.
@@ -136,6 +153,9 @@ pub(crate) fn open(
     let make = || Ok::<_, Diagnostic>(CacheFigures::default());
     let kept = format!("{prefix}cache figures {}", conf.name);
     let figures = plan.environment.reload_state.get_or_make(&kept, make)?;
+    let make = || Ok::<_, Diagnostic>(PurgedLately::default());
+    let kept = format!("{prefix}cache purges {}", conf.name);
+    let purged = plan.environment.reload_state.get_or_make(&kept, make)?;
     let tier = match &conf.tier {
         None => None,
         Some(wanted) => {
@@ -155,14 +175,14 @@ pub(crate) fn open(
                 &conf.name,
                 sync.clone(),
                 store.clone(),
-                tier.clone(),
+                (tier.clone(), purged.clone()),
                 partition,
                 plan,
             );
             (Some(sync), partition)
         }
     };
-    let zone = Arc::new(Zone { store: store.clone(), figures, sync, partition, tier });
+    let zone = Arc::new(Zone { store: store.clone(), figures, sync, partition, tier, purged });
     plan.extensions.entry::<ShownCaches>().0.insert(conf.name.clone(), zone.clone());
     show_memory(&conf.name, conf.keys_bytes, store.clone(), plan);
     plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);

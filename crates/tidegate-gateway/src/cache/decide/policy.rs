@@ -54,6 +54,8 @@ pub(crate) enum Refusal {
     RequestFields,
     /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
     Unbuffered,
+    /// The peer that owns the key does not store it.
+    ByPeer,
 }
 
 /// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.

@@ -133,6 +133,8 @@ pub(crate) struct FilledCache {
     pub figures: Arc<CacheFigures>,
     /// `$upstream_cache_status` of the request that began the fill.
     pub status: CacheStatus,
+    /// The complete object remains.
+    pub keeps: bool,
 }
 
 struct Pump {
@@ -299,7 +301,11 @@ impl Pump {
     /// Stores the object and counts it; returns whether it was stored.
     async fn commit(self) -> bool {
         let Pump { writer, cache, taken, flush, .. } = self;
-        let FilledCache { store, figures, status } = cache;
+        let FilledCache { store, figures, status, keeps } = cache;
+        if !keeps {
+            writer.abort("another server of the ring stores it");
+            return false;
+        }
         let (now, bytes) = (clock::unix_millis(), writer.fill().watermark());
         // In every case the readers have the bytes that arrived; disk errors are counted by the store.
         let committed = move || {

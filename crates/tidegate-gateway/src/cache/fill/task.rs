@@ -39,12 +39,15 @@ use crate::cache::decide::decision::{
 use crate::cache::decide::facts::CacheRules;
 use crate::cache::decide::policy::{OriginExchange, Refusal, Storable};
 use crate::cache::figures::CacheFigures;
+use crate::cache::fill::from_peer::FromPeer;
 use crate::cache::fill::origin::{
     OriginFetch, OriginRequester, Resume, length_of, may_leave_readers_behind,
 };
 use crate::cache::fill::pump::{FilledCache, pump};
 use crate::cache::meta::{Meta, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
+use crate::cache::ring::Ring;
+use crate::cache::ring::ask::PeerQuery;
 use crate::cache::status::CacheStatus;
 use crate::cache::tier::CacheTier;
 
@@ -88,6 +91,8 @@ pub(crate) struct FillTask {
     pub tier: Option<Arc<CacheTier>>,
     /// It may have the response.
     pub asks_tier: bool,
+    /// The owners of the key, which are asked in front of tier and origin.
+    pub peers: Option<PeerQuery>,
     /// The request's terms, with `proxy_cache_rfc9111`.
     pub terms: Option<RequestTerms>,
     /// That of the request, which waits for the head.
@@ -152,6 +157,9 @@ async fn run(
     let is_head = origin_fetch.request.method == Method::Head;
     let origin = OriginRequester::of(&origin_fetch);
     let timeline = task.timeline.take().filter(|_| to.is_some());
+    if let Some(found) = task.ask_peers(&origin_fetch, timeline.clone()).await {
+        return task.handle_peer(found, origin, writer, to).await;
+    }
     let asking = task.ask_tier(&writer, origin.as_ref()).filter(|_| !is_head);
     let result = match asking {
         None => {
@@ -169,21 +177,24 @@ async fn run(
     match result {
         Err(error) => task.handle_failure(error, writer, to).await,
         Ok(response) => {
-            let received = OriginReply { response, is_head, origin, at: clock::unix_millis() };
+            let received =
+                OriginReply { response, is_head, origin, at: clock::unix_millis(), peer: None };
             task.handle_response(received, writer, to).await;
         }
     }
 }
 
 /// An origin's response.
-struct OriginReply {
-    response: OriginResponse,
+pub(super) struct OriginReply {
+    pub response: OriginResponse,
     /// The request was HEAD.
-    is_head: bool,
+    pub is_head: bool,
     /// The means to request the rest of it.
-    origin: Option<OriginRequester>,
+    pub origin: Option<OriginRequester>,
     /// When it arrived, in Unix milliseconds.
-    at: u64,
+    pub at: u64,
+    /// Where it came from, if it is one of a peer.
+    pub peer: Option<FromPeer>,
 }
 
 /// What is published of a response, and where it comes from.
@@ -196,10 +207,14 @@ pub(super) struct Published {
 }
 
 /// Where a response comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Origin,
     Tier,
+    /// A peer, whose response is stored here as well, or not.
+    Peer {
+        ring: Arc<Ring>,
+        keeps: bool,
+    },
 }
 
 /// Sends an event to the request that began the fill, if it still exists.
@@ -245,15 +260,18 @@ impl FillTask {
     ///
     /// Cancelling: no client cancels it. A request that leaves while it evaluates `proxy_no_cache` stores nothing; at
     /// every other await its leaving changes nothing.
-    async fn handle_response(
+    pub(super) async fn handle_response(
         &mut self,
         received: OriginReply,
         writer: FillWriter,
         to: Option<FillEventSender>,
     ) {
-        let OriginReply { response, is_head, origin, at: now } = received;
+        let OriginReply { response, is_head, origin, at: now, peer } = received;
         let status = response.head.status;
-        let mut stored = self.judge(&response, now);
+        let mut stored = match &peer {
+            None => self.judge(&response, now),
+            Some(peer) => peer.judge(now),
+        };
         if stored.is_ok() && !self.cache.no_cache.is_empty() {
             match may_store(&response.head, to.as_ref()).await {
                 Some(true) => {}
@@ -263,7 +281,7 @@ impl FillTask {
             }
         }
         // A 304 counts only as the response to the cache's own condition.
-        let renews = self.conditional && status == 304 && self.stale.is_some();
+        let renews = self.conditional && status == 304 && self.stale.is_some() && peer.is_none();
         let kind = match &stored {
             _ if renews => HeadKind::NotModified,
             Ok(_) => HeadKind::Storable,
@@ -283,7 +301,7 @@ impl FillTask {
             }
             (OriginVerdict::Store, Ok(stored), _) => {
                 let writer = self.unshared_if_live(&response.head, writer, now);
-                let received = OriginReply { response, is_head, origin, at: now };
+                let received = OriginReply { response, is_head, origin, at: now, peer };
                 self.store(received, stored, writer, to).await;
             }
             // Not stored: the waiters are released, and later requests do not wait for a while if none may be stored.
@@ -326,7 +344,7 @@ impl FillTask {
         match refusal {
             Refusal::RequestFields => !self.refused,
             Refusal::CacheRules(reason) => !reason.is_about_request(),
-            Refusal::Status | Refusal::Unbuffered => true,
+            Refusal::Status | Refusal::Unbuffered | Refusal::ByPeer => true,
         }
     }
 
@@ -365,12 +383,12 @@ impl FillTask {
         writer: FillWriter,
         to: Option<FillEventSender>,
     ) {
-        let OriginReply { response, is_head, origin, at: now } = received;
+        let OriginReply { response, is_head, origin, at: now, peer } = received;
         let length = length_of(&response);
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
-        let requested_at = writer.fill().started_at();
+        let requested_at = peer.as_ref().map_or(writer.fill().started_at(), |peer| peer.began);
         let writer = self.at_current_key(&stored.vary, writer, now).await;
         let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
         let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
@@ -384,9 +402,16 @@ impl FillTask {
         if self.cache.rfc9111 {
             meta.make_rfc9111(must_revalidate, now);
         }
-        let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
+        let resume = origin.and_then(|origin| match peer {
+            None => Resume::of(origin, &head, length),
+            Some(_) => Resume::of_other(origin, &head, length),
+        });
         self.adopt_parts(&writer, resume.as_ref());
-        let published = Published { meta, times, length, from: Source::Origin };
+        let from = match peer {
+            None => Source::Origin,
+            Some(peer) => peer.source(times, now),
+        };
+        let published = Published { meta, times, length, from };
         self.publish(published, body.into_body(), resume, (writer, to), now).await;
     }
 
@@ -403,7 +428,7 @@ impl FillTask {
         if let Some(resume) = resume.as_ref().filter(|_| may_leave_readers_behind(length)) {
             resume.origin().attach(writer.fill());
         }
-        if let Some(tier) = self.tier.as_ref().filter(|_| from == Source::Origin) {
+        if let (Some(tier), Source::Origin) = (&self.tier, &from) {
             tier.begun(writer.fill().key());
         }
         writer.publish_head(meta.encode(), times, length, now);
@@ -414,13 +439,11 @@ impl FillTask {
         drop(to);
         let (store, figures) = (self.store.clone(), self.figures.clone());
         let key = writer.fill().key().clone();
-        let cache = FilledCache { store, figures, status: self.decision.status() };
+        let keeps = !matches!(from, Source::Peer { keeps: false, .. });
+        let cache = FilledCache { store, figures, status: self.decision.status(), keeps };
         let is_stored = pump(writer, body, resume, cache).await;
-        if let Some(tier) = self.tier.as_ref().filter(|_| is_stored) {
-            match from {
-                Source::Origin => tier.stored(&self.main, &key),
-                Source::Tier => tier.taken(&key),
-            }
+        if is_stored {
+            self.note_stored(from, &key);
         }
     }
 

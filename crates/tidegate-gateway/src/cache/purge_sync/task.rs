@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidegate_cache::{Key, PurgeError, Store};
+use tidegate_cache::{Key, PurgeError, Scope, Store};
 use tidegate_core::blocking;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::os_error;
@@ -27,6 +27,7 @@ use super::entry::{PurgeRule, PurgeWhat};
 use super::follow::{Copy, Foreign, Own, Question, Step, step};
 use super::{PurgeSync, kept, scripts};
 use crate::cache::config::sharing::Partition;
+use crate::cache::ring::purged::PurgedLately;
 use crate::cache::tier::{CacheTier, TierPurge};
 
 /// The time for which a cache may be served since this server was last up to date: three questions that nothing new follows.
@@ -49,6 +50,7 @@ pub(super) struct FollowTask {
     pub(super) name: String,
     pub(super) store: Arc<OnceLock<Store>>,
     pub(super) tier: Option<Arc<CacheTier>>,
+    pub(super) purged: Arc<PurgedLately>,
     pub(super) sync: Arc<PurgeSync>,
     pub(super) partition: Partition,
     pub(super) log: ErrorLog,
@@ -161,6 +163,9 @@ impl FollowTask {
         if count == 0 && !everything {
             return Ok(());
         }
+        let everywhere = everything.then(everything_purged);
+        let purges = step.rules.iter().map(tier_purge).chain(everywhere);
+        self.purged.add(purges, clock::unix_millis());
         if let Some(tier) = &self.tier {
             // What this server may have missed is in the bucket's list: its tier needs no purge of everything, which would be
             // one for all servers. The list has to be a newer one than this.
@@ -232,6 +237,7 @@ impl FollowTask {
             self.tier.iter().for_each(|tier| tier.pause(true));
             let is_due = since.is_none_or(|at| now.saturating_duration_since(at) >= after);
             if is_due {
+                self.purged.add([everything_purged()], clock::unix_millis());
                 let purging = store.clone();
                 let job = move || Ok(revalidate_all(&purging, clock::unix_millis()));
                 // Without it the cache must not be served: it is attempted again.
@@ -252,6 +258,11 @@ fn tier_purge(rule: &PurgeRule) -> TierPurge {
         PurgeWhat::Key(text) => CacheTier::purge_of(&Key::new(&text[..])),
         PurgeWhat::Scope(scope) => TierPurge::Scope(scope.clone()),
     }
+}
+
+/// Returns a purge of everything.
+fn everything_purged() -> TierPurge {
+    TierPurge::Scope(Scope::Prefix(Box::default()))
 }
 
 /// Returns the moment after this time, in Unix milliseconds.

@@ -6,6 +6,7 @@ use tidegate_core::{Body, Exchange, Step};
 
 use crate::cache::gateway::{Gateway, StoredResponse};
 use crate::cache::meta::{Decoded, decoded};
+use crate::cache::ring::serve;
 use crate::cache::serve::verified;
 use crate::cache::status::{CacheStatus, note};
 
@@ -23,6 +24,7 @@ pub(crate) fn respond(
         note.stored_at = entry.times().created;
         note.entry = Some(entry.clone());
     });
+    serve::note_terms(x, meta, entry.times(), now);
     let mut content_length = meta.head_length.filter(|_| x.request.method == Method::Head);
     let body = match entry.body_in_memory() {
         Some(bytes) => Body::from(bytes),

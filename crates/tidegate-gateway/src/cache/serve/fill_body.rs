@@ -14,7 +14,7 @@ use tidegate_codec::request::Method;
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::timeline::{Cause, blame, waits_for};
 use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Level, Step};
-use tidegate_rt::{Task, spawn_local};
+use tidegate_rt::{Task, clock, spawn_local};
 use tidegate_upstream::LogContext;
 
 use crate::cache::decide::identity::Identity;
@@ -24,6 +24,7 @@ use crate::cache::fill::origin::{
 use crate::cache::fill::wakeups::MANY_READERS;
 use crate::cache::gateway::{Gateway, StoredResponse};
 use crate::cache::meta::{Decoded, Meta};
+use crate::cache::ring::serve;
 use crate::cache::status::{CacheStatus, note};
 
 /// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that leaves is
@@ -73,6 +74,7 @@ pub(crate) async fn respond(
         note.status = status;
         note.stored_at = if status == CacheStatus::Hit { published.times.created } else { 0 };
     });
+    serve::note_terms(x, &meta, published.times, clock::unix_millis());
     gateway.show_head(x, head.clone());
     let fill = reader.fill();
     let whole = fill.is_whole().then(|| fill.watermark());

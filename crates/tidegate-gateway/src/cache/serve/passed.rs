@@ -18,7 +18,6 @@ use crate::cache::gateway::Gateway;
 use crate::cache::lookup::CacheLookup;
 use crate::cache::meta::decoded;
 use crate::cache::status::CacheNote;
-use crate::cache::tier::CacheTier;
 use crate::common::state::GatewayState;
 
 /// Adds `Age` to a response from the cache (RFC 9111 section 5.1) at `now`, in Unix milliseconds, and to every
@@ -50,15 +49,13 @@ pub(crate) async fn write_through(
     let Some(head) = GatewayState::of(x).head.take() else { return step };
     if succeeded(head.status) {
         let place = TargetUri {
-            scheme: if x.connection.tls.is_some() { b"https" } else { b"http" },
+            scheme: if x.is_https() { b"https" } else { b"http" },
             authority: x.request.head.host_text().unwrap_or_default(),
             target: x.request.target(),
         };
         let mut keys = rfc9111::other_keys(place, &x.response.headers, &main);
         keys.push(main);
-        if let Some(tier) = &zone.tier {
-            tier.invalidate(&keys, clock::unix_millis());
-        }
+        zone.invalidate(&keys, clock::unix_millis());
         let removed = blocking::run(move || {
             for key in &keys {
                 store.remove(key)?;
@@ -81,7 +78,7 @@ pub(crate) async fn pass_head(
     gateway: &dyn Gateway,
     cache: &CacheSettings,
     store: &Store,
-    tier: Option<&Arc<CacheTier>>,
+    zone: &Zone,
     (main, lookup, requested_at): (&Key, &CacheLookup, u64),
 ) -> Step<'static> {
     let step = pass(x, gateway).await;
@@ -105,10 +102,8 @@ pub(crate) async fn pass_head(
             blocking::run(move || store.update_metadata(&key, generation, meta, times)).await
         }
         HeadVerdict::Remove => {
-            if let Some(tier) = tier {
-                // Purges by key are by main key: they concern all variants.
-                tier.invalidate([main], now);
-            }
+            // Purges by key are by main key: they concern all variants.
+            zone.invalidate([main], now);
             blocking::run(move || store.remove(&key)).await
         }
     };

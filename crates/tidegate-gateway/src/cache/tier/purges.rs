@@ -31,7 +31,7 @@ const KIND_INVALIDATED: u8 = 3;
 const KIND_OWN_FLOOR: u8 = 4;
 
 /// By how much the clocks of servers may differ, in milliseconds.
-pub(super) const SKEW_MILLIS: u64 = 2_000;
+pub(crate) const SKEW_MILLIS: u64 = 2_000;
 /// Purges by key that are remembered.
 const KEYS_MAX: usize = 8 * 1024;
 /// Keys that clients have invalidated and that are remembered; how many are left when there are more.
@@ -51,7 +51,7 @@ const HASHES_MAX: usize = KEYS_MAX + INVALIDATED_MAX;
 
 /// All purges of a cache that its tier has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Purges {
+pub(crate) struct Purges {
     /// Nothing that was requested up to this moment is used.
     floor: u64,
     /// As `floor`, for this server alone, which may have lost purges: only in its file, not in the bucket.
@@ -75,7 +75,7 @@ pub(crate) enum TierPurge {
 
 /// The properties of an object that purges concern.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Purgeable<'a> {
+pub(crate) struct Purgeable<'a> {
     /// Of the main key.
     pub main: &'a KeyHash,
     /// The text of the object's own key.
@@ -88,7 +88,7 @@ pub(super) struct Purgeable<'a> {
 
 impl Purges {
     /// Returns whether an object is newer than all purges that concern it.
-    pub(super) fn allow(&self, object: &Purgeable<'_>) -> bool {
+    pub(crate) fn allow(&self, object: &Purgeable<'_>) -> bool {
         let is_newer = |through: u64| object.requested_at > through.saturating_add(SKEW_MILLIS);
         // `floor` 0: there never was a purge without room.
         let floor = self.floor.max(self.own_floor);
@@ -117,7 +117,7 @@ impl Purges {
     }
 
     /// Adds a purge of everything that was requested up to `through`, in Unix milliseconds.
-    pub(super) fn add(&mut self, purge: TierPurge, through: u64) {
+    pub(crate) fn add(&mut self, purge: TierPurge, through: u64) {
         self.insert(purge, through);
         self.make_room();
     }

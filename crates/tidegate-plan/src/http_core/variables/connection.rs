@@ -19,10 +19,10 @@ pub(super) const VARIABLES: &[Variable] = &[
         server_protocol,
     ),
     Variable::fixed("scheme", "`http` or `https`.", |x, out| {
-        put(Some(if x.connection.tls.is_some() { b"https" } else { b"http" }), out)
+        put(Some(if x.is_https() { b"https" } else { b"http" }), out)
     }),
     Variable::fixed("https", "`on` if the connection is secured by TLS, else empty.", |x, out| {
-        put(Some(if x.connection.tls.is_some() { b"on" } else { b"" }), out)
+        put(Some(if x.is_https() { b"on" } else { b"" }), out)
     }),
     Variable::fixed(
         "http2",

@@ -1,0 +1,216 @@
+//! A miss asks the owner of its key.
+//!
+//! ```text
+//! owner ── response with its terms ─────────────► used: followed by this server's clients, stored if it is hot
+//!   ├ refused, broken, no sign within ALIVE_MAX ► counts as a failure of the peer (`max_fails`); the next one, then the origin
+//!   └ a response without terms of a cache, one that was purged here ► the origin
+//! ```
+//! The sign of an owner that has to ask its origin is a 103: behind it the time limits of an origin hold. So a server that hangs
+//! costs a request no more than [`ALIVE_MAX`], and once in its `fail_timeout`, while a slow origin is waited for.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidegate_cache::Key;
+use tidegate_codec::Headers;
+use tidegate_codec::request::Method;
+use tidegate_core::client::{CancelCode, Client};
+use tidegate_core::{Exchange, LocalFuture};
+use tidegate_rt::clock;
+use tidegate_rt::timer::Deadline;
+use tidegate_upstream::peers::{Choice, Outcome, Peer};
+use tidegate_upstream::{
+    FetchSettings, LogContext, NextUpstream, OriginHead, OriginRequest, OriginResponse,
+    RequestPayload, SharedReport, fetch,
+};
+
+use super::field::{self, PeerClaim, PeerTerms};
+use super::peer_request::{self, PeerHead};
+use super::purged::PurgedLately;
+use super::{AskingMark, Ring};
+use crate::cache::meta::tags_of;
+
+/// The longest wait for a connection to a peer, and for its first sign.
+const ALIVE_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of the response's head for the field of the peer.
+const FIELD_BYTES: usize = 4096;
+
+/// A miss that asks peers.
+pub(crate) struct PeerQuery {
+    ring: Arc<Ring>,
+    /// In the order in which they are asked.
+    peers: Vec<Arc<Peer>>,
+    head: PeerHead,
+    settings: Arc<FetchSettings>,
+    main: Key,
+    tag_headers: Vec<Box<[u8]>>,
+    purged: Arc<PurgedLately>,
+    /// The response is to be stored here as well.
+    keeps: bool,
+    _mark: AskingMark,
+}
+
+/// What a request is about, for [`PeerQuery::of`].
+pub(crate) struct PeerQuestion<'a> {
+    pub main: &'a Key,
+    pub bypass: bool,
+    pub keeps: bool,
+    /// Those towards the origin.
+    pub settings: &'a FetchSettings,
+    pub tag_headers: &'a [Box<[u8]>],
+    pub purged: &'a Arc<PurgedLately>,
+}
+
+/// The response of a peer.
+pub(crate) struct PeerResponse {
+    pub response: OriginResponse,
+    /// How it may be stored; `None`: not at all.
+    pub terms: Option<PeerTerms>,
+    /// When the request to the origin began, or earlier, in Unix milliseconds.
+    pub began: u64,
+    /// It is to be stored here as well.
+    pub keeps: bool,
+    /// The ring that it came by.
+    pub ring: Arc<Ring>,
+}
+
+impl PeerQuery {
+    /// Makes the requests to these peers; `None` where the client's request has no form for them.
+    pub(crate) fn of(
+        x: &Exchange,
+        ring: &Arc<Ring>,
+        peers: &[Arc<Peer>],
+        question: PeerQuestion<'_>,
+    ) -> Option<PeerQuery> {
+        let PeerQuestion { main, bypass, keeps, settings, tag_headers, purged } = question;
+        let key = *main.hash();
+        let claim = PeerClaim { key, https: x.is_https(), bypass };
+        let settings = FetchSettings {
+            connect_timeout: settings.connect_timeout.min(ALIVE_MAX),
+            head_bytes_max: settings.head_bytes_max.saturating_add(FIELD_BYTES),
+            next_upstream: NextUpstream::DEFAULT,
+            next_upstream_tries: 1,
+            next_upstream_timeout: Duration::ZERO,
+            pass_trailers: false,
+            ..settings.clone()
+        };
+        Some(PeerQuery {
+            ring: ring.clone(),
+            peers: peers.to_vec(),
+            head: peer_request::head(x, ring, &claim)?,
+            settings: Arc::new(settings),
+            main: main.clone(),
+            tag_headers: tag_headers.to_vec(),
+            purged: purged.clone(),
+            keeps,
+            _mark: AskingMark::new(&ring.kept, main),
+        })
+    }
+
+    /// Asks the peers, one after the other; `None`: the origin is to be asked.
+    ///
+    /// Cancelling: dropped with the fill's task, it closes the connection to the peer.
+    pub(crate) async fn ask(self, report: SharedReport, log: LogContext) -> Option<PeerResponse> {
+        let figures = &self.ring.kept.figures;
+        for peer in &self.peers {
+            figures.asked.add();
+            let asked_at = clock::unix_millis();
+            let Some(mut response) = self.ask_one(peer, &report, &log).await else {
+                figures.failures.add();
+                continue;
+            };
+            let headers = &mut response.head.headers;
+            let field = headers.first_named(field::NAME).and_then(PeerTerms::parse);
+            headers.remove_named(field::NAME);
+            let Some(terms) = field else {
+                figures.refused.add();
+                let status = response.head.status;
+                let what = match status {
+                    421 => "has another key for the request: its configuration differs".to_owned(),
+                    _ => format!("did not respond as a cache (status {status})"),
+                };
+                self.ring.complain(&log, peer, &what, clock::now());
+                return None;
+            };
+            let age = terms.as_ref().map_or(0, |terms| terms.age);
+            let began = asked_at.saturating_sub(age);
+            let tags = tags_of(headers, &self.tag_headers);
+            if terms.is_some() && !self.purged.allow(&self.main, &tags, began) {
+                figures.outdated.add();
+                return None;
+            }
+            figures.served.add();
+            let PeerQuery { ring, keeps, .. } = self;
+            return Some(PeerResponse { response, terms, began, keeps, ring });
+        }
+        None
+    }
+
+    /// Asks one peer; `None` where it has no response, which counts against it.
+    async fn ask_one(
+        &self,
+        peer: &Arc<Peer>,
+        report: &SharedReport,
+        log: &LogContext,
+    ) -> Option<OriginResponse> {
+        let PeerHead { text, target } = self.head.clone();
+        let alive = Rc::new(Alive(Cell::new(false)));
+        let group = self.ring.group.clone();
+        let head = (OriginHead::Text(text), target);
+        let own = OriginRequest::own(group, Method::Get, head, RequestPayload::None, None);
+        let choice = Choice::only(peer);
+        let request = OriginRequest { choice, interim: Some(alive.clone()), ..own };
+        let mut asking =
+            Box::pin(fetch(request, self.settings.clone(), report.clone(), log.clone()));
+        let deadline = Deadline::new();
+        deadline.set(clock::now() + ALIVE_MAX);
+        let asked = poll_fn(|context| {
+            if let Poll::Ready(result) = asking.as_mut().poll(context) {
+                return Poll::Ready(Some(result));
+            }
+            let is_late = !alive.0.get() && deadline.poll_elapsed(context).is_ready();
+            if is_late { Poll::Ready(None) } else { Poll::Pending }
+        });
+        match asked.await {
+            // The group knows of the failure, and the reason was logged.
+            Some(result) => result.ok(),
+            None => {
+                drop(asking);
+                let now = clock::now();
+                if let Some(attempt) = report.borrow_mut().last() {
+                    attempt.status = 504;
+                    attempt.finished(now);
+                }
+                self.ring.group.report(peer, Outcome::Failure, now);
+                self.ring.complain(log, peer, "gives no sign of life", now);
+                None
+            }
+        }
+    }
+}
+
+/// Notes the first sign of a peer.
+struct Alive(Cell<bool>);
+
+impl Client for Alive {
+    fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn cancel(&self, _code: CancelCode) {}
+
+    fn send_interim<'a>(
+        &'a self,
+        _status: u16,
+        _headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        self.0.set(true);
+        Box::pin(async { Ok(()) })
+    }
+}

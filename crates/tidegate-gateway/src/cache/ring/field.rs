@@ -1,0 +1,182 @@
+//! The field `Cache-Peer`: what a server tells the owner of a key, and what the owner tells about a response.
+//!
+//! ```text
+//! request:  Cache-Peer: 10.0.0.1:8080; key=0123456789abcdef0123456789abcdef; https; bypass
+//! response: Cache-Peer: 10.0.0.2:8080; age=1500; stored=1400; fresh=8600; updating=0; error=0; vary=accept-encoding
+//! response: Cache-Peer: 10.0.0.2:8080
+//! ```
+//! Times are milliseconds from the moment of the response, so that no clocks are compared. The last form is a response that is
+//! not stored. Unknown parameters are ignored: servers of different versions share a ring.
+
+use tidegate_cache::{KeyHash, Times};
+
+/// The name of the field.
+pub(crate) const NAME: &[u8] = b"Cache-Peer";
+
+/// Bytes of the longest value.
+const BYTES_MAX: usize = 4096;
+/// Most names in `vary`.
+const NAMES_MAX: usize = 64;
+/// Longest time, in milliseconds: a hundred years.
+const TIME_MAX: u64 = 100 * 365 * 24 * 3600 * 1000;
+
+/// What a request of a peer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerClaim {
+    /// The hash of the key that the peer has for the request.
+    pub key: KeyHash,
+    /// The client came by TLS.
+    pub https: bool,
+    /// Stored responses are not used (`*_cache_bypass`).
+    pub bypass: bool,
+}
+
+/// How a peer stores a response. Times are in milliseconds from now, 0 for those that have passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeerTerms {
+    /// Since the request to the origin began.
+    pub age: u64,
+    /// Since the moment from which the response's age counts ([`Times`]).
+    pub stored: u64,
+    pub fresh: u64,
+    pub updating: u64,
+    pub error: u64,
+    pub must_revalidate: bool,
+    /// Names of request fields that tell variants apart.
+    pub vary: Vec<Vec<u8>>,
+}
+
+impl PeerClaim {
+    /// Returns the value of the field; `own` is the sender.
+    pub(crate) fn text(&self, own: &str) -> String {
+        let mut text = format!("{own}; key={}", self.key.hexadecimal());
+        if self.https {
+            text.push_str("; https");
+        }
+        if self.bypass {
+            text.push_str("; bypass");
+        }
+        text
+    }
+
+    /// Parses a value; `None` where it has no key.
+    pub(crate) fn parse(value: &[u8]) -> Option<PeerClaim> {
+        let (mut key, mut https, mut bypass) = (None, false, false);
+        for (name, value) in parameters(value)? {
+            match (name, value) {
+                ("key", Some(text)) => key = Some(KeyHash::from_hexadecimal(text)?),
+                ("https", None) => https = true,
+                ("bypass", None) => bypass = true,
+                _ => {}
+            }
+        }
+        Some(PeerClaim { key: key?, https, bypass })
+    }
+}
+
+impl PeerTerms {
+    /// Returns the value of the field; `own` is the sender. Terms that do not fit are left out: the response is not stored
+    /// elsewhere.
+    pub(crate) fn text(terms: Option<&PeerTerms>, own: &str) -> Vec<u8> {
+        let mut text = own.as_bytes().to_vec();
+        let Some(terms) = terms else { return text };
+        let PeerTerms { age, stored, fresh, updating, error, must_revalidate, vary } = terms;
+        let times = format!(
+            "; age={age}; stored={stored}; fresh={fresh}; updating={updating}; error={error}"
+        );
+        text.extend_from_slice(times.as_bytes());
+        if *must_revalidate {
+            text.extend_from_slice(b"; must-revalidate");
+        }
+        if !vary.is_empty() {
+            text.extend_from_slice(b"; vary=");
+            text.extend_from_slice(&vary.join(&b','));
+        }
+        let fits = text.len() <= BYTES_MAX && vary.len() <= NAMES_MAX;
+        if fits { text } else { own.as_bytes().to_vec() }
+    }
+
+    /// Parses a value. The outer `None`: it is none; the inner one: the response is not stored.
+    pub(crate) fn parse(value: &[u8]) -> Option<Option<PeerTerms>> {
+        let mut terms = PeerTerms::default();
+        let (mut age, mut stored) = (None, None);
+        for (name, value) in parameters(value)? {
+            match (name, value) {
+                ("age", Some(text)) => age = Some(time(text)?),
+                ("stored", Some(text)) => stored = Some(time(text)?),
+                ("fresh", Some(text)) => terms.fresh = time(text)?,
+                ("updating", Some(text)) => terms.updating = time(text)?,
+                ("error", Some(text)) => terms.error = time(text)?,
+                ("must-revalidate", None) => terms.must_revalidate = true,
+                ("vary", Some(text)) => terms.vary = names(text)?,
+                _ => {}
+            }
+        }
+        let (Some(age), Some(stored)) = (age, stored) else { return Some(None) };
+        Some(Some(PeerTerms { age, stored, ..terms }))
+    }
+
+    /// Returns the times of the response on this server, at `now` in Unix milliseconds.
+    pub(crate) fn times(&self, now: u64) -> Times {
+        Times {
+            created: now.saturating_sub(self.stored),
+            valid_until: now.saturating_add(self.fresh),
+            updating_until: now.saturating_add(self.updating),
+            error_until: now.saturating_add(self.error),
+        }
+    }
+
+    /// Returns terms with these times, at `now`.
+    pub(crate) fn of(times: Times, now: u64) -> PeerTerms {
+        PeerTerms {
+            age: 0,
+            stored: now.saturating_sub(times.created).min(TIME_MAX),
+            fresh: times.valid_until.saturating_sub(now).min(TIME_MAX),
+            updating: times.updating_until.saturating_sub(now).min(TIME_MAX),
+            error: times.error_until.saturating_sub(now).min(TIME_MAX),
+            must_revalidate: false,
+            vary: Vec::new(),
+        }
+    }
+
+    /// Sets the age; one that is not known is longer than any.
+    pub(crate) fn with_age(self, age: Option<u64>) -> PeerTerms {
+        PeerTerms { age: age.unwrap_or(TIME_MAX).min(TIME_MAX), ..self }
+    }
+}
+
+/// Returns the parameters behind the sender.
+fn parameters(value: &[u8]) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
+    let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= BYTES_MAX)?;
+    let mut parts = text.split(';').map(str::trim);
+    parts.next().filter(|sender| !sender.is_empty())?;
+    Some(parts.map(|part| match part.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (part, None),
+    }))
+}
+
+fn time(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|time| digits && *time <= TIME_MAX)
+}
+
+/// Returns the names of a list, sorted as in stored heads.
+fn names(text: &str) -> Option<Vec<Vec<u8>>> {
+    let is_name = |name: &str| {
+        let is_plain = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte)
+        };
+        !name.is_empty() && name != "*" && name.bytes().all(is_plain)
+    };
+    let mut names = Vec::new();
+    for name in text.split(',') {
+        if !is_name(name) || names.len() == NAMES_MAX {
+            return None;
+        }
+        names.push(name.as_bytes().to_vec());
+    }
+    names.sort_unstable();
+    names.dedup();
+    Some(names)
+}

@@ -1,0 +1,92 @@
+//! Requests of peers: whether they are any, and their responses.
+
+use std::sync::Arc;
+
+use tidegate_cache::{Key, KeyHash, Times};
+use tidegate_codec::Headers;
+use tidegate_core::Exchange;
+use tidegate_core::client::Address;
+
+use super::Ring;
+use super::field::{self, PeerClaim, PeerTerms};
+use crate::cache::meta::Meta;
+
+/// The request of a peer; in the exchange's extensions.
+struct PeerRequest {
+    ring: Arc<Ring>,
+    key: KeyHash,
+    bypass: bool,
+    /// The key was compared: the response is one for a peer.
+    is_known: bool,
+    /// How the response is stored here.
+    terms: Option<PeerTerms>,
+}
+
+/// Takes the field of peers out of a request in a location with peers: the origin does not see it. It counts where it comes
+/// from an address of the group, which is that of the connection, whatever a proxy in front reports.
+pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
+    let headers = &x.request.head.headers;
+    let Some(value) = headers.first_named(field::NAME) else { return };
+    let is_peer = match &x.connection.peer {
+        Address::Inet(address) => ring.group.has_ip(address.ip()),
+        Address::Unix(_) => false,
+    };
+    // What a request of a peer causes besides is a matter of this server.
+    let claim = PeerClaim::parse(value).filter(|_| is_peer && !x.is_subrequest());
+    x.request.head.headers.remove_named(field::NAME);
+    let Some(PeerClaim { key, https, bypass }) = claim else { return };
+    ring.kept.figures.requests.add();
+    x.request.came_by_tls = https;
+    let ring = ring.clone();
+    x.modules.extensions.insert(PeerRequest { ring, key, bypass, is_known: false, terms: None });
+}
+
+/// Returns whether a request is one of a peer, which has to be served without other peers.
+pub(crate) fn is_of_peer(x: &Exchange) -> bool {
+    x.modules.extensions.of::<PeerRequest>().is_some()
+}
+
+/// Compares the key of a request with that of the peer; `false`: the peer means another response.
+pub(crate) fn agrees(x: &mut Exchange, main: &Key) -> bool {
+    let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() else { return true };
+    request.is_known = request.key == *main.hash();
+    if !request.is_known {
+        request.ring.kept.figures.mismatches.add();
+    }
+    request.is_known
+}
+
+/// Returns whether a peer does not want stored responses.
+pub(crate) fn bypasses(x: &Exchange) -> bool {
+    known(x).is_some_and(|request| request.bypass)
+}
+
+/// Tells a peer that its request is being served, since the response may take long.
+pub(crate) async fn acknowledge(x: &Exchange) {
+    if known(x).is_some() {
+        let client = x.client.clone();
+        // A peer that has gone is noticed by the response.
+        let _ = client.send_interim(103, &Headers::new()).await;
+    }
+}
+
+/// Notes how the response of a request is stored, for a peer. `now` is in Unix milliseconds.
+pub(crate) fn note_terms(x: &mut Exchange, meta: &Meta, times: Times, now: u64) {
+    let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() else { return };
+    // When another server asked the origin is not known on this server's clock.
+    let age = (!meta.from_tier).then(|| now.saturating_sub(meta.requested_at));
+    let terms = PeerTerms::of(times, now).with_age(age);
+    let (must_revalidate, vary) = (meta.must_revalidate, meta.vary.clone());
+    request.terms = Some(PeerTerms { must_revalidate, vary, ..terms });
+}
+
+/// Returns the field of the response to a peer; `None` for a client, which gets an ordinary response.
+pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
+    let request = x.modules.extensions.of_mut::<PeerRequest>().filter(|one| one.is_known)?;
+    let terms = request.terms.take();
+    Some(PeerTerms::text(terms.as_ref(), &request.ring.own))
+}
+
+fn known(x: &Exchange) -> Option<&PeerRequest> {
+    x.modules.extensions.of::<PeerRequest>().filter(|request| request.is_known)
+}

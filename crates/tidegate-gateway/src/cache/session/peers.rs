@@ -1,0 +1,73 @@
+//! The part of a session that is about the servers whose caches are one with this (`*_cache_peers`).
+
+use std::sync::Arc;
+
+use tidegate_codec::request::Method;
+use tidegate_core::Exchange;
+use tidegate_rt::clock;
+use tidegate_upstream::peers::Peer;
+
+use super::CacheSession;
+use crate::cache::decide::decision::Input;
+use crate::cache::lookup::CacheLookup;
+use crate::cache::ring::ask::{PeerQuery, PeerQuestion};
+use crate::cache::ring::serve::is_of_peer;
+use crate::slice;
+
+impl CacheSession {
+    /// Returns the input for the decision.
+    pub(super) fn input(&self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Input {
+        match lookup.input(x, self.terms.as_ref(), now) {
+            // The owner counts uses.
+            Input::Absent { .. } if !self.owners.is_empty() => Input::Absent { uses: u32::MAX },
+            input => input,
+        }
+    }
+
+    /// Returns the servers that may have the response of this request: none for a request of one of them, and for those that
+    /// would not find the same key there.
+    pub(super) fn owners_of(&self, x: &Exchange) -> Vec<Arc<Peer>> {
+        let Some(ring) = &self.cache.ring else { return Vec::new() };
+        let is_whole = match x.request.method {
+            Method::Get => true,
+            Method::Head => self.cache.convert_head,
+            _ => false,
+        };
+        let may_ask = is_whole
+            && !x.request.body.is_present()
+            && !x.is_subrequest()
+            && !slice::is_part(x)
+            && !is_of_peer(x);
+        if may_ask { ring.owners(&self.main, clock::now()) } else { Vec::new() }
+    }
+
+    /// Returns whether this is the request of a peer, and the running fill asks a peer as well.
+    pub(super) fn would_wait_for_peer(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
+        let is_headless = lookup.fill.as_ref().is_some_and(|fill| fill.head_now().is_none());
+        is_headless
+            && is_of_peer(x)
+            && self.cache.ring.as_ref().is_some_and(|ring| ring.is_asking(&self.main))
+    }
+
+    /// Returns the question for the owners of the key; `None` where there are none, or its responses are not stored.
+    pub(super) fn peer_query(
+        &self,
+        x: &Exchange,
+        lookup: &CacheLookup,
+        now: u64,
+    ) -> Option<PeerQuery> {
+        let ring = self.cache.ring.as_ref().filter(|_| !self.owners.is_empty())?;
+        if lookup.is_uncacheable(now) {
+            return None;
+        }
+        let question = PeerQuestion {
+            main: &self.main,
+            bypass: self.bypass,
+            keeps: ring.is_hot(lookup.uses()),
+            settings: &self.gateway.fetch_settings(),
+            tag_headers: &self.cache.tag_headers,
+            purged: &self.zone.purged,
+        };
+        PeerQuery::of(x, ring, &self.owners, question)
+    }
+}
