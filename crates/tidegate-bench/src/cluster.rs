@@ -6,8 +6,10 @@ mod client;
 mod discovery;
 mod faults;
 mod limits;
+mod local;
 mod origin;
 mod purges;
+mod ring;
 mod tier;
 
 use std::path::PathBuf;
@@ -16,6 +18,7 @@ use std::time::Duration;
 
 use client::Node;
 use origin::Origin;
+use ring::RingArguments;
 use tier::TierArguments;
 
 /// The addresses of the test bed.
@@ -30,6 +33,8 @@ struct Arguments {
     purges: usize,
     partitions: usize,
     seconds: u64,
+    /// `--ring`: those rows alone, without the test bed.
+    ring: bool,
     /// `--tier HOST:PORT`: that row alone, without the test bed.
     tier: Option<String>,
     bucket: String,
@@ -65,6 +70,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
         purges: 1000,
         partitions: 10,
         seconds: 12,
+        ring: false,
         tier: None,
         bucket: "tidegate".to_owned(),
         credentials: None,
@@ -76,6 +82,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
             Long("script") => arguments.script = parser.value()?.into(),
             Long("purges") => arguments.purges = parser.value()?.parse()?,
             Long("partitions") => arguments.partitions = parser.value()?.parse()?,
+            Long("ring") => arguments.ring = true,
             Long("tier") => arguments.tier = Some(parser.value()?.string()?),
             Long("bucket") => arguments.bucket = parser.value()?.string()?,
             Long("credentials") => arguments.credentials = Some(parser.value()?.into()),
@@ -96,6 +103,10 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
 }
 
 fn measure(arguments: &Arguments) -> Result<bool, String> {
+    if arguments.ring {
+        let (binary, objects) = (arguments.tidegate.clone(), arguments.objects);
+        return ring::rows(&RingArguments { binary, objects });
+    }
     if let Some(store) = &arguments.tier {
         return tier::row(&TierArguments {
             store: store.clone(),

@@ -171,6 +171,11 @@ Usage: tidegate-bench cluster [--script PATH] [--purges N] [--partitions N] [--s
   scripts/cluster.sh run, as root. N purges (default: 1000) with N partitions (10), and rates over S
   seconds (12)
 
+Usage: tidegate-bench cluster --ring [--tidegate PATH] [--objects N]
+
+  measures three servers on loopback whose caches are one: fetches of an object that 300 clients want,
+  and of N objects (default: 10000) when one of the servers is lost
+
 Options of the suites:
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,

@@ -4,9 +4,8 @@
 //! exist.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 
-use super::client::Node;
+use super::local::{Server, start};
 use super::origin::Origin;
 
 /// The store, and what is measured.
@@ -26,20 +25,7 @@ const GOAL: f64 = 0.95;
 const ADDRESSES: [&str; 2] = ["127.0.0.1:18481", "127.0.0.1:18482"];
 const ORIGIN: &str = "127.0.0.1:18480";
 
-/// A server with a cache of its own, which ends when this is dropped.
-struct Server {
-    child: Child,
-    node: Node,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn start(
+fn node(
     arguments: &TierArguments,
     directory: &Path,
     address: &'static str,
@@ -48,26 +34,15 @@ fn start(
     let keys = arguments.credentials.as_ref();
     let keys = keys.map_or_else(String::new, |file| format!("credentials={}", file.display()));
     let run = std::process::id();
-    let text = format!(
-        "daemon off; master_process off; worker_processes 1; pid {dir}/pid; error_log {dir}/error.log notice;\n\
-         events {{ }}\n\
-         http {{\n\
-         access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; keepalive_requests 10000000;\n\
-         proxy_cache_tier t s3://{bucket}/run-{run} endpoint=http://{store} hedge=5s timeout=5s min_uses=2 upload=8 {keys};\n\
+    let http = format!(
+        "proxy_cache_tier t s3://{bucket}/run-{run} endpoint=http://{store} hedge=5s timeout=5s min_uses=2 upload=8 {keys};\n\
          proxy_cache_path {dir}/cache keys_zone=pages:10m tier=t;\n\
          server {{ listen {address};\n\
          location / {{ proxy_pass http://{ORIGIN}; proxy_cache pages; proxy_cache_key $uri; proxy_cache_valid 1h; }}\n\
-         location /api {{ api; }} }}\n}}\n",
+         location /api {{ api; }} }}",
         dir = directory.display()
     );
-    let shown = directory.display();
-    let written = std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::write(directory.join("nginx.conf"), text));
-    written.map_err(|error| format!("{shown}: {error}"))?;
-    let mut command = Command::new(binary);
-    command.arg("-p").arg(directory).args(["-c", "nginx.conf"]);
-    let child = command.spawn().map_err(|error| format!("{}: {error}", binary.display()))?;
-    let mut server = Server { child, node: Node::new(address) };
+    let mut server = start(binary, directory, address, &http)?;
     // It asks for nothing before it knows the purges.
     server.node.until("/api/9/tidegate/tiers/t", "\"lists\":1")?;
     Ok(server)
@@ -88,7 +63,7 @@ pub(super) fn row(arguments: &TierArguments) -> Result<bool, String> {
 fn measure(arguments: &TierArguments, origin: &Origin, place: &Path) -> Result<bool, String> {
     const TIER: &str = "/api/9/tidegate/tiers/t";
     let objects = arguments.objects;
-    let mut one = start(arguments, &place.join("1"), ADDRESSES[0])?;
+    let mut one = node(arguments, &place.join("1"), ADDRESSES[0])?;
     for object in 0..objects {
         let target = format!("/object/{object}");
         origin.change(&target);
@@ -107,7 +82,7 @@ fn measure(arguments: &TierArguments, origin: &Origin, place: &Path) -> Result<b
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let uploaded = one.node.number(TIER, "uploaded")?;
-    let mut two = start(arguments, &place.join("2"), ADDRESSES[1])?;
+    let mut two = node(arguments, &place.join("2"), ADDRESSES[1])?;
     let before = origin.requests();
     let mut wrong = 0;
     for object in 0..objects {
