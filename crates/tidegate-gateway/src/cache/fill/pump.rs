@@ -1,6 +1,7 @@
 //! The copying of the origin's body into the cache, at the pace of origin and disk, never of a client.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ enum CopyEnd {
     /// The fetch has logged the reason.
     Broken,
     TooLong,
-    /// Neither file nor reader is left.
+    /// Neither file nor reader is left, or no reader of what is not kept.
     Unwanted,
     /// Another fill fetches the same.
     Replaced(Arc<Fill>),
@@ -48,7 +49,7 @@ enum CopyEnd {
 /// | broken | stored | the rest is requested | the rest is requested | broken off |
 /// | up to a stored part | stored | the bytes behind the part are requested | – | broken off |
 /// | more than announced | stored | broken off | broken off | broken off |
-/// | without a file or a reader | stored | broken off | broken off | broken off |
+/// | without a file or a reader, or without a reader of what is not kept | stored | broken off | broken off | broken off |
 /// | until a successor fetches the same | its readers move there, whatever has arrived |||
 ///
 /// Broken off means that the readers' responses end visibly incomplete (RFC 9112 section 8) and that nothing is
@@ -162,6 +163,7 @@ impl Pump {
                 PumpEvent::Piece(Some(Ok(Chunk::Flush | Chunk::File(_)))) => continue,
                 PumpEvent::Piece(Some(Err(_))) => return CopyEnd::Broken,
                 PumpEvent::Successor(successor) => return CopyEnd::Replaced(successor),
+                PumpEvent::Abandoned => return CopyEnd::Unwanted,
             };
             // Known bytes count as progress, but not as content.
             let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
@@ -246,10 +248,19 @@ impl Pump {
     }
 
     /// Returns the next piece of a body. While the origin pauses, the bytes that have arrived are written, unless
-    /// they are so few that they are written at the end, or the fill is replaced.
+    /// they are so few that they are written at the end, or the fill is replaced. What does not remain ends with its last
+    /// reader.
     async fn next(&mut self, body: &mut Body) -> PumpEvent {
         poll_fn(|context| {
             let piece = body.poll_chunk(context);
+            // A body that has ended gives its connection back.
+            let goes_on = !matches!(piece, Poll::Ready(None));
+            if goes_on
+                && !self.cache.keeps
+                && pin!(self.writer.abandoned()).poll(context).is_ready()
+            {
+                return Poll::Ready(PumpEvent::Abandoned);
+            }
             if let Poll::Ready(piece) = piece {
                 return Poll::Ready(PumpEvent::Piece(piece));
             }
@@ -337,4 +348,5 @@ impl Pump {
 enum PumpEvent {
     Piece(Option<Result<Chunk, BodyError>>),
     Successor(Arc<Fill>),
+    Abandoned,
 }
