@@ -72,6 +72,7 @@ pub fn fetch_settings(
         connect_timeout: connect,
         send_timeout: connect,
         read_timeout: read,
+        head_timeout: None,
         head_bytes_max: head_bytes,
         read_bytes: head_bytes,
         next_upstream: NextUpstream(NextUpstream::ERROR.0 | NextUpstream::TIMEOUT.0),

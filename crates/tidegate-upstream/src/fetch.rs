@@ -395,7 +395,7 @@ impl Fetch {
         lost: Event,
     ) -> Result<(), AttemptFailure> {
         let mut waiting = false;
-        let limit = self.settings.read_timeout;
+        let limit = self.settings.head_limit();
         let mut ended = None;
         let read = poll_fn(|context| {
             if let Poll::Ready(end) = sending.poll(context) {

@@ -23,6 +23,8 @@ pub struct FetchSettings {
     pub send_timeout: Duration,
     /// Longest time between two reads.
     pub read_timeout: Duration,
+    /// Longest time for the head behind a request or an interim head; `None`: as `read_timeout`.
+    pub head_timeout: Option<Duration>,
     /// `proxy_buffer_size`: bytes of the largest response head.
     pub head_bytes_max: usize,
     /// `proxy_buffers` as bytes: the most of one read.
@@ -41,4 +43,11 @@ pub struct FetchSettings {
     pub send_buffer: Option<usize>,
     /// `proxy_pass_trailers`.
     pub pass_trailers: bool,
+}
+
+impl FetchSettings {
+    /// Returns the longest time between two reads of a head.
+    pub(crate) fn head_limit(&self) -> Duration {
+        self.head_timeout.unwrap_or(self.read_timeout)
+    }
 }

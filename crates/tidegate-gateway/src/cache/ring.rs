@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `config` | the directive |
 //! | `field` | the text of `Cache-Peer` in both directions; no I/O |
+//! | `remarks` | what it says besides about a response; no I/O |
 //! | `ask` | a miss asks the owner |
 //! | `peer_request` | the request to a peer |
 //! | `serve` | requests of peers: whether they are any, and their responses |
@@ -32,6 +33,7 @@ pub(crate) mod field;
 mod figures;
 mod peer_request;
 pub(crate) mod purged;
+pub(crate) mod remarks;
 pub(crate) mod serve;
 #[cfg(test)]
 mod tests;

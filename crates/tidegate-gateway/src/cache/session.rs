@@ -47,6 +47,7 @@ use crate::cache::meta::decoded;
 use crate::cache::ring::serve::acknowledge;
 use crate::cache::serve::{entry, fill_body, passed, wait};
 use crate::cache::status::{CacheStatus, note};
+use peers::failed;
 
 /// A request that is not a fresh hit in memory.
 pub(super) struct CacheSession {
@@ -167,7 +168,8 @@ impl CacheSession {
             }
             Output::Pass => {
                 note(x, |note| note.status = self.decision.status());
-                NextStep::Done(self.gateway.pass(x).await)
+                let step = self.gateway.pass(x).await;
+                NextStep::Done(failed(x, step))
             }
             Output::Leave => NextStep::Done(self.gateway.client_left(x)),
             Output::Refuse => NextStep::Done(Step::Status(504)),
@@ -300,7 +302,8 @@ impl CacheSession {
             && lookup.parts.is_none();
         // A fill that was silent for too long may have been waiting for a peer.
         let asks_peers = !refused && (self.bypass || sharing != Sharing::TakeOver);
-        let peers = if asks_peers { self.peer_query(x, lookup, now) } else { None };
+        let tries = origin_fetch.request.group.attempts_max();
+        let peers = if asks_peers { self.peer_query(x, lookup, tries, now) } else { None };
         let task = self.fill_task(x, lookup, conditional, requested_at);
         let task = FillTask { refused, asks_tier, peers, ..task };
         let (to, events) = mpsc::channel(1);
@@ -367,7 +370,8 @@ impl CacheSession {
                 }
                 FillEvent::Failed(error, status) => {
                     note(x, |note| note.status = status);
-                    self.gateway.fail(x, error)
+                    let step = self.gateway.fail(x, error);
+                    failed(x, step)
                 }
             });
         }
@@ -401,7 +405,8 @@ impl CacheSession {
                 match self.origin_fetch(x, lookup, conditional, false).await {
                     Ok(origin_fetch) => {
                         let requested_at = clock::unix_millis();
-                        let peers = self.peer_query(x, lookup, now);
+                        let tries = origin_fetch.request.group.attempts_max();
+                        let peers = self.peer_query(x, lookup, tries, now);
                         let task = self.fill_task(x, lookup, conditional, requested_at);
                         let task = FillTask { peers, ..task };
                         start(origin_fetch, task, writer, None);

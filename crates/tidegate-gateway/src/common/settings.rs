@@ -117,6 +117,7 @@ pub(crate) fn settings(
         connect_timeout: conf.connect_timeout.unwrap_or(60 * second),
         send_timeout: conf.send_timeout.unwrap_or(60 * second),
         read_timeout: conf.read_timeout.unwrap_or(60 * second),
+        head_timeout: None,
         head_bytes_max: conf.buffer_size.unwrap_or(4 * KIB) as usize,
         read_bytes: buffers.0.saturating_mul(buffers.1) as usize,
         next_upstream: conf.next_upstream.unwrap_or(NextUpstream::DEFAULT),

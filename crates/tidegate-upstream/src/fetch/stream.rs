@@ -144,7 +144,7 @@ impl Fetch {
         upload: &mut Option<Upload>,
         refused: &mut bool,
     ) -> Waited {
-        let limit = self.settings.read_timeout;
+        let limit = self.settings.head_limit();
         let (report, given_back) = (&self.report, &mut self.given_back);
         let waited = poll_fn(|context| {
             if let Some(sending) = upload

@@ -30,6 +30,7 @@ fn settings() -> Arc<FetchSettings> {
         connect_timeout: long,
         send_timeout: long,
         read_timeout: long,
+        head_timeout: None,
         head_bytes_max: 4096,
         read_bytes: 32 * 1024,
         next_upstream: NextUpstream::DEFAULT,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_cache::{FillWriter, Key, Times};
 use tidegate_core::timeline::{self, TimelineRef};
 use tidegate_rt::clock;
+use tidegate_upstream::FetchError;
 
 use crate::cache::decide::policy::{Refusal, Storable};
 use crate::cache::fill::origin::{OriginFetch, OriginRequester};
@@ -38,14 +39,14 @@ impl FromPeer {
 }
 
 impl FillTask {
-    /// Asks the owners of the key; `None`: the origin is to be asked.
+    /// Asks the owners of the key; `None`: the origin is to be asked. The error is that of the owner's origin.
     ///
     /// Cancelling: dropped with the fill's task.
     pub(super) async fn ask_peers(
         &mut self,
         origin_fetch: &OriginFetch,
         timeline: Option<TimelineRef>,
-    ) -> Option<PeerResponse> {
+    ) -> Option<Result<PeerResponse, FetchError>> {
         let peers = self.peers.take()?;
         let asking = Box::pin(peers.ask(origin_fetch.report.clone(), origin_fetch.log.clone()));
         timeline::beside(timeline, asking).await

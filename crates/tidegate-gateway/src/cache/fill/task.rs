@@ -157,8 +157,10 @@ async fn run(
     let is_head = origin_fetch.request.method == Method::Head;
     let origin = OriginRequester::of(&origin_fetch);
     let timeline = task.timeline.take().filter(|_| to.is_some());
-    if let Some(found) = task.ask_peers(&origin_fetch, timeline.clone()).await {
-        return task.handle_peer(found, origin, writer, to).await;
+    match task.ask_peers(&origin_fetch, timeline.clone()).await {
+        Some(Ok(found)) => return task.handle_peer(found, origin, writer, to).await,
+        Some(Err(error)) => return task.handle_failure(error, writer, to).await,
+        None => {}
     }
     let asking = task.ask_tier(&writer, origin.as_ref()).filter(|_| !is_head);
     let result = match asking {

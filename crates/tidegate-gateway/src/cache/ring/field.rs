@@ -146,7 +146,7 @@ impl PeerTerms {
 }
 
 /// Returns the parameters behind the sender.
-fn parameters(value: &[u8]) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
+pub(super) fn parameters(value: &[u8]) -> Option<impl Iterator<Item = (&str, Option<&str>)>> {
     let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= BYTES_MAX)?;
     let mut parts = text.split(';').map(str::trim);
     parts.next().filter(|sender| !sender.is_empty())?;

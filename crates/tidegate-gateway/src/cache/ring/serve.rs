@@ -9,6 +9,7 @@ use tidegate_core::client::Address;
 
 use super::Ring;
 use super::field::{self, PeerClaim, PeerTerms};
+use super::remarks::PeerRemarks;
 use crate::cache::meta::Meta;
 
 /// The request of a peer; in the exchange's extensions.
@@ -85,6 +86,13 @@ pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
     let request = x.modules.extensions.of_mut::<PeerRequest>().filter(|one| one.is_known)?;
     let terms = request.terms.take();
     Some(PeerTerms::text(terms.as_ref(), &request.ring.own))
+}
+
+/// Returns the field of a response to a peer that says that the origin has failed; `None` for a client.
+pub(crate) fn failure_field(x: &Exchange) -> Option<Vec<u8>> {
+    let mut text = PeerTerms::text(None, &known(x)?.ring.own);
+    PeerRemarks { failed: true }.append(&mut text);
+    Some(text)
 }
 
 fn known(x: &Exchange) -> Option<&PeerRequest> {

@@ -4,6 +4,7 @@ use tidegate_cache::{Key, KeyHash, Scope, Times};
 
 use super::field::{PeerClaim, PeerTerms};
 use super::purged::PurgedLately;
+use super::remarks::PeerRemarks;
 use crate::cache::tier::{CacheTier, TierPurge};
 
 fn terms() -> PeerTerms {
@@ -38,6 +39,17 @@ fn terms_survive_the_way() {
     assert_eq!(PeerTerms::parse(&PeerTerms::text(None, "a")), Some(None));
     let unknown = PeerTerms::text(None, "a").into_iter().chain(*b"; age=1; stored=0; x=y; z");
     assert!(matches!(PeerTerms::parse(&unknown.collect::<Vec<u8>>()), Some(Some(_))));
+}
+
+#[test]
+fn remarks_stand_beside_terms() {
+    let mut text = PeerTerms::text(Some(&terms()), "a");
+    assert_eq!(PeerRemarks::read(&text), PeerRemarks::default());
+    let remarks = PeerRemarks { failed: true };
+    remarks.append(&mut text);
+    assert_eq!(PeerRemarks::read(&text), remarks);
+    assert_eq!(PeerTerms::parse(&text), Some(Some(terms())));
+    assert_eq!(PeerRemarks::read(b"a; failed=1; more"), PeerRemarks::default());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_codec::request::Method;
-use tidegate_core::Exchange;
+use tidegate_core::exchange::Filtering;
+use tidegate_core::{Body, Exchange, Step};
 use tidegate_rt::clock;
 use tidegate_upstream::peers::Peer;
 
@@ -11,7 +12,8 @@ use super::CacheSession;
 use crate::cache::decide::decision::Input;
 use crate::cache::lookup::CacheLookup;
 use crate::cache::ring::ask::{PeerQuery, PeerQuestion};
-use crate::cache::ring::serve::is_of_peer;
+use crate::cache::ring::field;
+use crate::cache::ring::serve::{failure_field, is_of_peer};
 use crate::slice;
 
 impl CacheSession {
@@ -54,6 +56,7 @@ impl CacheSession {
         &self,
         x: &Exchange,
         lookup: &CacheLookup,
+        tries: u32,
         now: u64,
     ) -> Option<PeerQuery> {
         let ring = self.cache.ring.as_ref().filter(|_| !self.owners.is_empty())?;
@@ -65,9 +68,23 @@ impl CacheSession {
             bypass: self.bypass,
             keeps: ring.is_hot(lookup.uses()),
             settings: &self.gateway.fetch_settings(),
+            tries,
             tag_headers: &self.cache.tag_headers,
             purged: &self.zone.purged,
         };
         PeerQuery::of(x, ring, &self.owners, question)
     }
+}
+
+/// Returns the response where the origin has failed: a peer learns it, instead of getting a page of this server's clients, and fails
+/// in the same way.
+pub(super) fn failed<'a>(x: &mut Exchange, step: Step<'a>) -> Step<'a> {
+    let Step::Status(status @ (502 | 504)) = step else { return step };
+    let Some(field) = failure_field(x) else { return step };
+    x.clear_response();
+    x.disposition.set_status(status);
+    x.response.headers.push(field::NAME, &field);
+    x.response.content_length = Some(0);
+    x.delivery.filtering = Filtering::Unchanged;
+    Step::Respond(Body::Empty)
 }
