@@ -10,6 +10,7 @@
 //! | `flush` | writes from memory into the file |
 //! | `renew` | a stored response that the origin has confirmed |
 //! | `successor` | the fill that has replaced another one |
+//! | `uncacheable` | times in which requests of a key do not wait for each other |
 //! | `wakeups` | how often the readers of a fill are woken |
 //! | `disk_slots` | the limit of concurrent work on a cache's files |
 
@@ -22,4 +23,5 @@ pub(super) mod pump;
 mod renew;
 pub(super) mod successor;
 pub(super) mod task;
+pub(super) mod uncacheable;
 pub(super) mod wakeups;

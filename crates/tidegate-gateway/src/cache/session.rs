@@ -40,11 +40,12 @@ use crate::cache::config::settings::CacheSettings;
 use crate::cache::config::zones::Zone;
 use crate::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
 use crate::cache::fill::origin::OriginFetch;
-use crate::cache::fill::task::{FillEvent, FillTask, let_others_ask, next_event, start};
+use crate::cache::fill::task::{FillEvent, FillTask, next_event, start};
+use crate::cache::fill::uncacheable::let_others_ask;
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
 use crate::cache::lookup::{self, CacheLookup, filling_of};
 use crate::cache::meta::decoded;
-use crate::cache::ring::serve::acknowledge;
+use crate::cache::ring::serve::{acknowledge, remark};
 use crate::cache::serve::{entry, fill_body, passed, wait};
 use crate::cache::status::{CacheStatus, note};
 use peers::failed;
@@ -356,8 +357,9 @@ impl CacheSession {
                     continue;
                 }
                 FillEvent::Follow(reader, status) => return NextStep::Read(reader, status),
-                FillEvent::Pass(response, status) => {
+                FillEvent::Pass { response, status, unstorable } => {
                     note(x, |note| note.status = status);
+                    remark(x, |remarks| remarks.unstorable = unstorable);
                     let step = self.gateway.respond(x, response);
                     // The origin did not receive the client's conditions, as the response might have been stored.
                     x.response.conditions = Conditions::Server;

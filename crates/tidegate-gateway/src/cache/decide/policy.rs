@@ -54,8 +54,8 @@ pub(crate) enum Refusal {
     RequestFields,
     /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
     Unbuffered,
-    /// The peer that owns the key does not store it.
-    ByPeer,
+    /// The peer that owns the key does not store it, whatever the request, or for a reason of this one.
+    ByPeer { always: bool },
 }
 
 /// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.

@@ -13,10 +13,12 @@ use crate::cache::fill::task::{FillEventSender, FillTask, OriginReply, Source};
 use crate::cache::ring::Ring;
 use crate::cache::ring::ask::PeerResponse;
 use crate::cache::ring::field::PeerTerms;
+use crate::cache::ring::remarks::PeerRemarks;
 
 /// The source of a response that a peer has.
 pub(super) struct FromPeer {
     terms: Option<PeerTerms>,
+    remarks: PeerRemarks,
     /// When its request to the origin began, or earlier, in Unix milliseconds.
     pub began: u64,
     keeps: bool,
@@ -26,7 +28,8 @@ pub(super) struct FromPeer {
 impl FromPeer {
     /// Returns how the response is stored at `now`, in Unix milliseconds.
     pub(super) fn judge(&self, now: u64) -> Result<Storable, Refusal> {
-        let terms = self.terms.as_ref().ok_or(Refusal::ByPeer)?;
+        let terms =
+            self.terms.as_ref().ok_or(Refusal::ByPeer { always: self.remarks.unstorable })?;
         let PeerTerms { must_revalidate, vary, .. } = terms;
         let (must_revalidate, vary) = (*must_revalidate, vary.clone());
         Ok(Storable { times: terms.times(now), must_revalidate, vary })
@@ -60,8 +63,8 @@ impl FillTask {
         writer: FillWriter,
         to: Option<FillEventSender>,
     ) {
-        let PeerResponse { response, terms, began, keeps, ring } = found;
-        let peer = Some(FromPeer { terms, began, keeps, ring });
+        let PeerResponse { response, terms, remarks, began, keeps, ring } = found;
+        let peer = Some(FromPeer { terms, remarks, began, keeps, ring });
         let at = clock::unix_millis();
         let received = OriginReply { response, is_head: false, origin, at, peer };
         self.handle_response(received, writer, to).await;

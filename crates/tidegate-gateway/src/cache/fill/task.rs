@@ -36,7 +36,6 @@ use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::decision::{
     Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
 };
-use crate::cache::decide::facts::CacheRules;
 use crate::cache::decide::policy::{OriginExchange, Refusal, Storable};
 use crate::cache::figures::CacheFigures;
 use crate::cache::fill::from_peer::FromPeer;
@@ -44,20 +43,13 @@ use crate::cache::fill::origin::{
     OriginFetch, OriginRequester, Resume, length_of, may_leave_readers_behind,
 };
 use crate::cache::fill::pump::{FilledCache, pump};
+use crate::cache::fill::uncacheable::let_others_ask;
 use crate::cache::meta::{Meta, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::ring::Ring;
 use crate::cache::ring::ask::PeerQuery;
 use crate::cache::status::CacheStatus;
 use crate::cache::tier::CacheTier;
-
-/// Least milliseconds during which requests of a key do not queue after a response proved not to be storable
-/// (hit-for-miss).
-const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
-/// The same time in multiples of the time until the head arrived: requests that take long (long polling) come seldom.
-const UNCACHEABLE_FOR_TIMES: u64 = 4;
-/// The same after an error of the origin: the next response may be a good one.
-const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
 
 /// Types of responses that go on for as long as their client stays.
 const LIVE_TYPES: [&[u8]; 2] = [b"text/event-stream", b"multipart/x-mixed-replace"];
@@ -106,8 +98,12 @@ pub(crate) enum FillEvent {
     Head(ResponseHead, oneshot::Sender<bool>),
     /// The response is being stored: read it.
     Follow(FillReader, CacheStatus),
-    /// The response is not stored.
-    Pass(OriginResponse, CacheStatus),
+    /// The response is not stored, nor would it be for other requests (`unstorable`).
+    Pass {
+        response: OriginResponse,
+        status: CacheStatus,
+        unstorable: bool,
+    },
     /// The stored object, perhaps fresh again.
     Serve(OpenEntry, CacheStatus),
     Failed(FetchError, CacheStatus),
@@ -308,11 +304,14 @@ impl FillTask {
             }
             // Not stored: the waiters are released, and later requests do not wait for a while if none may be stored.
             (_, stored, _) => {
-                if stored.is_err_and(|refusal| self.is_about_all(refusal)) {
+                let unstorable = stored.is_err_and(|refusal| self.is_about_all(refusal));
+                if unstorable {
                     self.mark_uncacheable(status, &writer, now);
                 }
                 writer.release();
-                send_event(to.as_ref(), FillEvent::Pass(response, self.decision.status())).await;
+                let cache_status = self.decision.status();
+                let event = FillEvent::Pass { response, status: cache_status, unstorable };
+                send_event(to.as_ref(), event).await;
             }
         }
     }
@@ -339,24 +338,6 @@ impl FillTask {
     ) -> Result<Storable, Refusal> {
         let (request, requested_at) = (&self.client_fields, self.requested_at);
         self.cache.decide(OriginExchange { request, requested_at, status, headers }, now)
-    }
-
-    /// Returns whether the response is not storable for any request, as opposed to this one.
-    fn is_about_all(&self, refusal: Refusal) -> bool {
-        match refusal {
-            Refusal::RequestFields => !self.refused,
-            Refusal::CacheRules(reason) => !reason.is_about_request(),
-            Refusal::Status | Refusal::Unbuffered | Refusal::ByPeer => true,
-        }
-    }
-
-    fn mark_uncacheable(&self, status: u16, writer: &FillWriter, now: u64) {
-        let took = now.saturating_sub(self.requested_at);
-        let time = match status {
-            0..=499 => UNCACHEABLE_FOR_MILLIS.max(took.saturating_mul(UNCACHEABLE_FOR_TIMES)),
-            _ => UNCACHEABLE_ERROR_FOR_MILLIS,
-        };
-        self.store.mark_uncacheable(writer.fill().key(), now.saturating_add(time));
     }
 
     /// Lets no other request read a live response (events, the pictures of a camera): each client gets its own, which
@@ -474,16 +455,6 @@ impl FillTask {
         let moved = begin_after_placing(&self.store, &self.main, now).await;
         writer.release();
         moved
-    }
-}
-
-/// Lets the requests for a key not wait for each other for a moment, after the origin has failed: each would fail behind
-/// another one, later than by itself. `proxy_cache_lock` protects the origin all the same. To be called before the end
-/// of the fill that failed.
-pub(crate) fn let_others_ask(store: &Store, rules: &CacheRules, key: &Key) {
-    if !rules.lock {
-        let until = clock::unix_millis().saturating_add(UNCACHEABLE_ERROR_FOR_MILLIS);
-        store.mark_uncacheable(key, until);
     }
 }
 

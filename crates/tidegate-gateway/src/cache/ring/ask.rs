@@ -83,6 +83,7 @@ pub(crate) struct PeerResponse {
     pub response: OriginResponse,
     /// How it may be stored; `None`: not at all.
     pub terms: Option<PeerTerms>,
+    pub remarks: PeerRemarks,
     /// When the request to the origin began, or earlier, in Unix milliseconds.
     pub began: u64,
     /// It is to be stored here as well.
@@ -183,7 +184,7 @@ impl PeerQuery {
             }
             figures.served.add();
             let PeerQuery { ring, keeps, .. } = self;
-            return Some(Ok(PeerResponse { response, terms, began, keeps, ring }));
+            return Some(Ok(PeerResponse { response, terms, remarks, began, keeps, ring }));
         }
         None
     }

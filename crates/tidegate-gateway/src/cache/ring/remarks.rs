@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! Cache-Peer: 10.0.0.2:8080; failed
+//! Cache-Peer: 10.0.0.2:8080; unstorable
 //! ```
 //! `failed`: the sender's origin did not respond, and the status is the sender's own. The peer fails in the same way.
+//! `unstorable`: the response has no terms since it is one that no cache stores. Without this, the reason lies in the one request,
+//! and the next one may be stored (`*_cache_min_uses`, `Authorization` by RFC 9111).
 
 use super::field::parameters;
 
@@ -12,6 +15,8 @@ use super::field::parameters;
 pub(crate) struct PeerRemarks {
     /// The sender's origin has failed.
     pub failed: bool,
+    /// No request for this key gets a response that is stored, as far as the sender knows.
+    pub unstorable: bool,
 }
 
 impl PeerRemarks {
@@ -19,6 +24,9 @@ impl PeerRemarks {
     pub(crate) fn append(&self, text: &mut Vec<u8>) {
         if self.failed {
             text.extend_from_slice(b"; failed");
+        }
+        if self.unstorable {
+            text.extend_from_slice(b"; unstorable");
         }
     }
 
@@ -28,6 +36,7 @@ impl PeerRemarks {
         for (name, value) in parameters(value).into_iter().flatten() {
             match (name, value) {
                 ("failed", None) => remarks.failed = true,
+                ("unstorable", None) => remarks.unstorable = true,
                 _ => {}
             }
         }

@@ -21,6 +21,7 @@ struct PeerRequest {
     is_known: bool,
     /// How the response is stored here.
     terms: Option<PeerTerms>,
+    remarks: PeerRemarks,
 }
 
 /// Takes the field of peers out of a request in a location with peers: the origin does not see it. It counts where it comes
@@ -39,7 +40,8 @@ pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
     ring.kept.figures.requests.add();
     x.request.came_by_tls = https;
     let ring = ring.clone();
-    x.modules.extensions.insert(PeerRequest { ring, key, bypass, is_known: false, terms: None });
+    let (is_known, terms, remarks) = (false, None, PeerRemarks::default());
+    x.modules.extensions.insert(PeerRequest { ring, key, bypass, is_known, terms, remarks });
 }
 
 /// Returns whether a request is one of a peer, which has to be served without other peers.
@@ -85,13 +87,22 @@ pub(crate) fn note_terms(x: &mut Exchange, meta: &Meta, times: Times, now: u64) 
 pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
     let request = x.modules.extensions.of_mut::<PeerRequest>().filter(|one| one.is_known)?;
     let terms = request.terms.take();
-    Some(PeerTerms::text(terms.as_ref(), &request.ring.own))
+    let mut text = PeerTerms::text(terms.as_ref(), &request.ring.own);
+    request.remarks.append(&mut text);
+    Some(text)
+}
+
+/// Notes what a peer learns about the response.
+pub(crate) fn remark(x: &mut Exchange, change: impl FnOnce(&mut PeerRemarks)) {
+    if let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() {
+        change(&mut request.remarks);
+    }
 }
 
 /// Returns the field of a response to a peer that says that the origin has failed; `None` for a client.
 pub(crate) fn failure_field(x: &Exchange) -> Option<Vec<u8>> {
     let mut text = PeerTerms::text(None, &known(x)?.ring.own);
-    PeerRemarks { failed: true }.append(&mut text);
+    PeerRemarks { failed: true, ..PeerRemarks::default() }.append(&mut text);
     Some(text)
 }
 

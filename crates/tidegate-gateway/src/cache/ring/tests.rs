@@ -45,7 +45,7 @@ fn terms_survive_the_way() {
 fn remarks_stand_beside_terms() {
     let mut text = PeerTerms::text(Some(&terms()), "a");
     assert_eq!(PeerRemarks::read(&text), PeerRemarks::default());
-    let remarks = PeerRemarks { failed: true };
+    let remarks = PeerRemarks { failed: true, unstorable: true };
     remarks.append(&mut text);
     assert_eq!(PeerRemarks::read(&text), remarks);
     assert_eq!(PeerTerms::parse(&text), Some(Some(terms())));
