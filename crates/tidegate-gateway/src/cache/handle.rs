@@ -93,6 +93,7 @@ pub(crate) fn handle<'a>(
         terms,
         bypass,
         owners: Vec::new(),
+        too_early: false,
     };
     Ok(Step::Wait(Box::pin(session.run(x, lookup, now))))
 }

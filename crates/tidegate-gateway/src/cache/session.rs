@@ -65,6 +65,8 @@ pub(super) struct CacheSession {
     pub bypass: bool,
     /// The servers that are asked in front of the origin; none where this one owns the key.
     pub owners: Vec<Arc<Peer>>,
+    /// The key has fewer uses than `*_cache_min_uses`, and the owners are asked all the same: nothing is stored here.
+    pub too_early: bool,
 }
 
 /// The next step of a session.
@@ -300,7 +302,8 @@ impl CacheSession {
         let asks_tier = sharing == Sharing::Shared
             && !(conditional || refused || self.bypass)
             && lookup.entry.is_none()
-            && lookup.parts.is_none();
+            && lookup.parts.is_none()
+            && !self.too_early;
         // A fill that was silent for too long may have been waiting for a peer.
         let asks_peers = !refused && (self.bypass || sharing != Sharing::TakeOver);
         let tries = origin_fetch.request.group.attempts_max();
@@ -469,6 +472,7 @@ impl CacheSession {
             client_fields: x.request.head.headers.clone(),
             conditional,
             refused: false,
+            too_early: self.too_early,
             parts: lookup.parts.clone(),
             stale: lookup.entry.clone(),
             generation: lookup.generation,

@@ -54,6 +54,8 @@ pub(crate) enum Refusal {
     RequestFields,
     /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
     Unbuffered,
+    /// The key has too few uses (`*_cache_min_uses`), and the owner that counts them was of no use.
+    TooEarly,
     /// The peer that owns the key does not store it, whatever the request, or for a reason of this one.
     ByPeer { always: bool },
 }

@@ -74,6 +74,8 @@ pub(crate) struct FillTask {
     pub conditional: bool,
     /// `proxy_no_cache` applies by the request alone: its response is not stored.
     pub refused: bool,
+    /// The key has too few uses for a response of the origin to be stored.
+    pub too_early: bool,
     pub stale: Option<OpenEntry>,
     /// Generation of `stale`.
     pub generation: Option<u64>,
@@ -267,6 +269,7 @@ impl FillTask {
         let OriginReply { response, is_head, origin, at: now, peer } = received;
         let status = response.head.status;
         let mut stored = match &peer {
+            None if self.too_early => Err(Refusal::TooEarly),
             None => self.judge(&response, now),
             Some(peer) => peer.judge(now),
         };

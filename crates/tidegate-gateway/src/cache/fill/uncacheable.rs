@@ -22,6 +22,7 @@ impl FillTask {
             Refusal::RequestFields => !self.refused,
             Refusal::CacheRules(reason) => !reason.is_about_request(),
             Refusal::Status | Refusal::Unbuffered => true,
+            Refusal::TooEarly => false,
             Refusal::ByPeer { always } => always,
         }
     }

@@ -17,13 +17,19 @@ use crate::cache::ring::serve::{failure_field, is_of_peer};
 use crate::slice;
 
 impl CacheSession {
-    /// Returns the input for the decision.
-    pub(super) fn input(&self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Input {
-        match lookup.input(x, self.terms.as_ref(), now) {
-            // The owner counts uses.
-            Input::Absent { .. } if !self.owners.is_empty() => Input::Absent { uses: u32::MAX },
-            input => input,
-        }
+    /// Returns the input for the decision. Where a peer is asked, it is the owner that counts uses.
+    pub(super) fn input(&mut self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Input {
+        let input = lookup.input(x, self.terms.as_ref(), now);
+        self.too_early = match input {
+            Input::Absent { uses } if uses < self.cache.rules.min_uses => self.asks(lookup, now),
+            _ => false,
+        };
+        if self.too_early { Input::Absent { uses: u32::MAX } } else { input }
+    }
+
+    /// Returns whether there are owners to be asked, and the key's responses are stored.
+    fn asks(&self, lookup: &CacheLookup, now: u64) -> bool {
+        !self.owners.is_empty() && !lookup.is_uncacheable(now)
     }
 
     /// Returns the servers that may have the response of this request: none for a request of one of them, and for those that
@@ -59,14 +65,11 @@ impl CacheSession {
         tries: u32,
         now: u64,
     ) -> Option<PeerQuery> {
-        let ring = self.cache.ring.as_ref().filter(|_| !self.owners.is_empty())?;
-        if lookup.is_uncacheable(now) {
-            return None;
-        }
+        let ring = self.cache.ring.as_ref().filter(|_| self.asks(lookup, now))?;
         let question = PeerQuestion {
             main: &self.main,
             bypass: self.bypass,
-            keeps: ring.is_hot(lookup.uses()),
+            keeps: !self.too_early && ring.is_hot(lookup.uses()),
             settings: &self.gateway.fetch_settings(),
             tries,
             tag_headers: &self.cache.tag_headers,
