@@ -175,10 +175,11 @@ impl PeerQuery {
                 self.ring.complain(&log, peer, &what, clock::now());
                 return None;
             };
-            let age = terms.as_ref().map_or(0, |terms| terms.age);
-            let began = asked_at.saturating_sub(age);
+            // What does not say its age may be of any.
+            let age = terms.as_ref().map(|terms| terms.age).or(remarks.age);
+            let began = asked_at.saturating_sub(age.unwrap_or(u64::MAX));
             let tags = tags_of(headers, &self.tag_headers);
-            if terms.is_some() && !self.purged.allow(&self.main, &tags, began) {
+            if !self.purged.allow(&self.main, &tags, began) {
                 figures.outdated.add();
                 return None;
             }

@@ -6,7 +6,7 @@
 //! response: Cache-Peer: 10.0.0.2:8080
 //! ```
 //! Times are milliseconds from the moment of the response, so that no clocks are compared. The last form is a response that is
-//! not stored. Unknown parameters are ignored: servers of different versions share a ring.
+//! not stored; `remarks` says more about it. Unknown parameters are ignored: servers of different versions share a ring.
 
 use tidegate_cache::{KeyHash, Times};
 
@@ -156,7 +156,7 @@ pub(super) fn parameters(value: &[u8]) -> Option<impl Iterator<Item = (&str, Opt
     }))
 }
 
-fn time(text: &str) -> Option<u64> {
+pub(super) fn time(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|time| digits && *time <= TIME_MAX)
 }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! Cache-Peer: 10.0.0.2:8080; failed
-//! Cache-Peer: 10.0.0.2:8080; unstorable
+//! Cache-Peer: 10.0.0.2:8080; unstorable; age=0
 //! ```
 //! `failed`: the sender's origin did not respond, and the status is the sender's own. The peer fails in the same way.
 //! `unstorable`: the response has no terms since it is one that no cache stores. Without this, the reason lies in the one request,
 //! and the next one may be stored (`*_cache_min_uses`, `Authorization` by RFC 9111).
+//! `age`, where the terms are missing: since the request to the origin began, so that no purge is undone.
 
-use super::field::parameters;
+use super::field::{parameters, time};
 
 /// The remarks of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(crate) struct PeerRemarks {
     pub failed: bool,
     /// No request for this key gets a response that is stored, as far as the sender knows.
     pub unstorable: bool,
+    /// Milliseconds since the request to the origin began, where there are no terms that say so.
+    pub age: Option<u64>,
 }
 
 impl PeerRemarks {
@@ -28,6 +31,9 @@ impl PeerRemarks {
         if self.unstorable {
             text.extend_from_slice(b"; unstorable");
         }
+        if let Some(age) = self.age {
+            text.extend_from_slice(format!("; age={age}").as_bytes());
+        }
     }
 
     /// Reads them from a value of the field. What is unknown or has another form is no remark.
@@ -37,6 +43,7 @@ impl PeerRemarks {
             match (name, value) {
                 ("failed", None) => remarks.failed = true,
                 ("unstorable", None) => remarks.unstorable = true,
+                ("age", Some(text)) => remarks.age = time(text),
                 _ => {}
             }
         }

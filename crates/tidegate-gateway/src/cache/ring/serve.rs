@@ -88,6 +88,10 @@ pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
     let request = x.modules.extensions.of_mut::<PeerRequest>().filter(|one| one.is_known)?;
     let terms = request.terms.take();
     let mut text = PeerTerms::text(terms.as_ref(), &request.ring.own);
+    if text.len() == request.ring.own.len() {
+        // Without terms the response is that of this very request, or its terms are too long.
+        request.remarks.age = Some(terms.map_or(0, |terms| terms.age));
+    }
     request.remarks.append(&mut text);
     Some(text)
 }

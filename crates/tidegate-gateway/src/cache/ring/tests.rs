@@ -44,12 +44,17 @@ fn terms_survive_the_way() {
 #[test]
 fn remarks_stand_beside_terms() {
     let mut text = PeerTerms::text(Some(&terms()), "a");
-    assert_eq!(PeerRemarks::read(&text), PeerRemarks::default());
-    let remarks = PeerRemarks { failed: true, unstorable: true };
+    let age = Some(terms().age);
+    assert_eq!(PeerRemarks::read(&text), PeerRemarks { age, ..PeerRemarks::default() });
+    let remarks = PeerRemarks { failed: true, unstorable: true, age: None };
     remarks.append(&mut text);
+    let remarks = PeerRemarks { age, ..remarks };
     assert_eq!(PeerRemarks::read(&text), remarks);
     assert_eq!(PeerTerms::parse(&text), Some(Some(terms())));
-    assert_eq!(PeerRemarks::read(b"a; failed=1; more"), PeerRemarks::default());
+    assert_eq!(PeerRemarks::read(b"a; failed=1; age=x; more"), PeerRemarks::default());
+    let mut text = PeerTerms::text(None, "a");
+    PeerRemarks { age: Some(7), ..PeerRemarks::default() }.append(&mut text);
+    assert_eq!((PeerTerms::parse(&text), PeerRemarks::read(&text).age), (Some(None), Some(7)));
 }
 
 #[test]
