@@ -14,6 +14,7 @@ use crate::cache::ring::Ring;
 use crate::cache::ring::ask::PeerResponse;
 use crate::cache::ring::field::PeerTerms;
 use crate::cache::ring::remarks::PeerRemarks;
+use crate::cache::status::CacheStatus;
 
 /// The source of a response that a peer has.
 pub(super) struct FromPeer {
@@ -37,7 +38,13 @@ impl FromPeer {
 
     /// Returns the source of a response with these times. What is stale is not kept.
     pub(super) fn source(self, times: Times, now: u64) -> Source {
-        Source::Peer { ring: self.ring, keeps: self.keeps && times.valid_until > now }
+        let stale = self.stale();
+        Source::Peer { ring: self.ring, keeps: self.keeps && times.valid_until > now, stale }
+    }
+
+    /// Returns the status of a response that is stale on the peer.
+    pub(super) fn stale(&self) -> Option<CacheStatus> {
+        self.remarks.stale
     }
 }
 

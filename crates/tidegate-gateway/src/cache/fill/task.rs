@@ -214,6 +214,8 @@ pub(super) enum Source {
     Peer {
         ring: Arc<Ring>,
         keeps: bool,
+        /// The status of a response that is stale there.
+        stale: Option<CacheStatus>,
     },
 }
 
@@ -312,7 +314,8 @@ impl FillTask {
                     self.mark_uncacheable(status, &writer, now);
                 }
                 writer.release();
-                let cache_status = self.decision.status();
+                let stale = peer.and_then(|peer| peer.stale());
+                let cache_status = stale.unwrap_or(self.decision.status());
                 let event = FillEvent::Pass { response, status: cache_status, unstorable };
                 send_event(to.as_ref(), event).await;
             }
@@ -418,15 +421,19 @@ impl FillTask {
             tier.begun(writer.fill().key());
         }
         writer.publish_head(meta.encode(), times, length, now);
+        let status = match &from {
+            Source::Peer { stale: Some(status), .. } => *status,
+            _ => self.decision.status(),
+        };
         let reader = to.is_some().then(|| writer.fill().reader(0));
         if let Some(reader) = reader {
-            send_event(to.as_ref(), FillEvent::Follow(reader, self.decision.status())).await;
+            send_event(to.as_ref(), FillEvent::Follow(reader, status)).await;
         }
         drop(to);
         let (store, figures) = (self.store.clone(), self.figures.clone());
         let key = writer.fill().key().clone();
         let keeps = !matches!(from, Source::Peer { keeps: false, .. });
-        let cache = FilledCache { store, figures, status: self.decision.status(), keeps };
+        let cache = FilledCache { store, figures, status, keeps };
         let is_stored = pump(writer, body, resume, cache).await;
         if is_stored {
             self.note_stored(from, &key);

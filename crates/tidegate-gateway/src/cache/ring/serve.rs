@@ -9,8 +9,9 @@ use tidegate_core::client::Address;
 
 use super::Ring;
 use super::field::{self, PeerClaim, PeerTerms};
-use super::remarks::PeerRemarks;
+use super::remarks::{PeerRemarks, STALE};
 use crate::cache::meta::Meta;
+use crate::cache::status::CacheNote;
 
 /// The request of a peer; in the exchange's extensions.
 struct PeerRequest {
@@ -85,6 +86,7 @@ pub(crate) fn note_terms(x: &mut Exchange, meta: &Meta, times: Times, now: u64) 
 
 /// Returns the field of the response to a peer; `None` for a client, which gets an ordinary response.
 pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
+    let status = x.modules.extensions.of::<CacheNote>().map(|note| note.status);
     let request = x.modules.extensions.of_mut::<PeerRequest>().filter(|one| one.is_known)?;
     let terms = request.terms.take();
     let mut text = PeerTerms::text(terms.as_ref(), &request.ring.own);
@@ -92,6 +94,7 @@ pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
         // Without terms the response is that of this very request, or its terms are too long.
         request.remarks.age = Some(terms.map_or(0, |terms| terms.age));
     }
+    request.remarks.stale = status.filter(|status| STALE.contains(status));
     request.remarks.append(&mut text);
     Some(text)
 }

@@ -5,6 +5,7 @@ use tidegate_cache::{Key, KeyHash, Scope, Times};
 use super::field::{PeerClaim, PeerTerms};
 use super::purged::PurgedLately;
 use super::remarks::PeerRemarks;
+use crate::cache::status::CacheStatus;
 use crate::cache::tier::{CacheTier, TierPurge};
 
 fn terms() -> PeerTerms {
@@ -46,12 +47,13 @@ fn remarks_stand_beside_terms() {
     let mut text = PeerTerms::text(Some(&terms()), "a");
     let age = Some(terms().age);
     assert_eq!(PeerRemarks::read(&text), PeerRemarks { age, ..PeerRemarks::default() });
-    let remarks = PeerRemarks { failed: true, unstorable: true, age: None };
+    let stale = Some(CacheStatus::Updating);
+    let remarks = PeerRemarks { failed: true, unstorable: true, age: None, stale };
     remarks.append(&mut text);
     let remarks = PeerRemarks { age, ..remarks };
     assert_eq!(PeerRemarks::read(&text), remarks);
     assert_eq!(PeerTerms::parse(&text), Some(Some(terms())));
-    assert_eq!(PeerRemarks::read(b"a; failed=1; age=x; more"), PeerRemarks::default());
+    assert_eq!(PeerRemarks::read(b"a; failed=1; age=x; status=HIT; more"), PeerRemarks::default());
     let mut text = PeerTerms::text(None, "a");
     PeerRemarks { age: Some(7), ..PeerRemarks::default() }.append(&mut text);
     assert_eq!((PeerTerms::parse(&text), PeerRemarks::read(&text).age), (Some(None), Some(7)));
