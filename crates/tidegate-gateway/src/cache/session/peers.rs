@@ -69,7 +69,8 @@ impl CacheSession {
         let question = PeerQuestion {
             main: &self.main,
             bypass: self.bypass,
-            keeps: !self.too_early && ring.is_hot(lookup.uses()),
+            // An older response that is stored here is replaced.
+            keeps: !self.too_early && (lookup.generation.is_some() || ring.is_hot(lookup.uses())),
             settings: &self.gateway.fetch_settings(),
             tries,
             tag_headers: &self.cache.tag_headers,
