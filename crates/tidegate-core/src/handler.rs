@@ -1,5 +1,7 @@
 //! The functions that a location's plan holds for its requests, and the phases that they run in.
 
+use std::sync::Arc;
+
 use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::step::Step;
@@ -35,6 +37,10 @@ pub const PHASE_COUNT: usize = Phase::Content as usize + 1;
 
 /// A phase handler. It runs on the connection's thread and must not block.
 pub type PhaseHandler = Box<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Sync>;
+
+/// A handler that runs first in a request of a client, in front of the post-read phase of the server that it came to. It
+/// runs as well, and is not waited for, where a request is refused before the phases.
+pub type EnteringHandler = Arc<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Sync>;
 
 /// A response filter: changes `x.response` and wraps or replaces the body.
 pub type Filter = Box<dyn Fn(&mut Exchange, Body) -> Body + Send + Sync>;

@@ -25,7 +25,9 @@ use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
 use crate::exchange::{Exchange, Filtering};
 use crate::figures::Zone;
-pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
+pub use crate::handler::{
+    EnteringHandler, Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer,
+};
 use crate::log_context::choose_tags;
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
@@ -115,6 +117,9 @@ pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
 
 /// Makes a response with `status` to a request that cannot pass the phases (bad head, timeout).
 pub async fn refuse(x: &mut Exchange, status: u16) -> PhaseResult {
+    for handler in &x.plan.clone().entering {
+        drop(handler(x));
+    }
     let timeline = x.timeline.clone();
     timeline::around(timeline.as_deref(), drive(x, Phase::PostRead, Some(status))).await
 }

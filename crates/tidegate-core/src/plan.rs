@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_conf::Diagnostic;
 
 use crate::figures::{Catalog, Zone};
-use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
+use crate::handler::{EnteringHandler, Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 pub use crate::ids::{LocationId, ServerId};
 use crate::listen::{ListenerKey, ListenerPlan};
 use crate::location_set::LocationSet;
@@ -141,6 +141,8 @@ pub struct Plan {
     pub figures: Catalog,
     /// Whether requests record where their time goes: a directive or a variable asks for it.
     pub timelines: bool,
+    /// Handlers that run first in a request, of whichever server. They are in the servers' post-read phases already.
+    pub entering: Vec<EnteringHandler>,
     /// Values of modules for request time, by type.
     pub extensions: PlanExtensions,
     /// Background work of modules for the plan's lifetime (cache managers, zones).

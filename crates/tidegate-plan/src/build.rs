@@ -10,7 +10,8 @@ use tidegate_conf::{Diagnostic, Span, Statement};
 use tidegate_core::figures::Catalog;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::main_settings::MainSettings;
-use tidegate_core::plan::{Location, Plan, PlanExtensions};
+use tidegate_core::phases::{EnteringHandler, Phase};
+use tidegate_core::plan::{Location, Plan, PlanExtensions, Server};
 use tidegate_core::variables::VariableTable;
 
 use crate::admin_socket;
@@ -102,6 +103,7 @@ fn build_block(
         figures: Catalog::default(),
         openings: Vec::new(),
         timelines: false,
+        entering: Vec::new(),
         extensions: PlanExtensions::default(),
         shared: HashMap::default(),
         server_names: Vec::new(),
@@ -125,6 +127,7 @@ fn build_block(
         openings,
         figures,
         timelines,
+        entering,
         extensions,
         diagnostics,
         ..
@@ -133,6 +136,7 @@ fn build_block(
         timelines || TIMELINE_VARIABLES.iter().any(|name| variables.find(name).is_some());
     // A location that could not be built has a diagnostic and no plan.
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
+    let locations = locations.map(|locations| with_entering(locations, &servers, &entering));
     let slot_count = variables.slot_count();
     let plan = locations.map(|locations| Plan {
         main: main.clone(),
@@ -145,11 +149,27 @@ fn build_block(
         openings,
         figures,
         timelines,
+        entering,
         extensions,
         services,
         sessions: None,
     });
     (plan, diagnostics)
+}
+
+/// Puts the handlers that run first into the post-read phases of servers.
+fn with_entering(
+    mut locations: Vec<Location>,
+    servers: &[Server],
+    entering: &[EnteringHandler],
+) -> Vec<Location> {
+    for server in servers {
+        let phase = &mut locations[server.location.0 as usize].phases[Phase::PostRead as usize];
+        for handler in entering.iter().rev().cloned() {
+            phase.insert(0, Box::new(move |x| handler(x)));
+        }
+    }
+    locations
 }
 
 /// Variables for which requests record where their time goes.

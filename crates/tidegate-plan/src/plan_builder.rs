@@ -11,6 +11,7 @@ use std::time::Duration;
 use tidegate_conf::{Diagnostic, SourceMap, Word};
 use tidegate_core::figures::{Catalog, Figures};
 use tidegate_core::main_settings::MainSettings;
+use tidegate_core::phases::EnteringHandler;
 use tidegate_core::plan::{Location, Opening, PlanExtensions, Server, Service};
 use tidegate_core::variables::VariableTable;
 use tidegate_os::layout::Layout;
@@ -64,6 +65,8 @@ pub struct PlanBuilder<'e> {
     pub figures: Catalog,
     /// Whether requests record where their time goes; modules that show it set this.
     pub timelines: bool,
+    /// Handlers that run first in a request, of whichever server, before `realip`.
+    pub entering: Vec<EnteringHandler>,
     /// Values of modules for request time, by type.
     pub extensions: PlanExtensions,
     /// Background work of the plan.

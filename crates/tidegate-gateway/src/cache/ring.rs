@@ -14,7 +14,8 @@
 //! request of a client, compares the key, and responds with what the origin has sent, which no filter and no directive has
 //! changed, and the times that it is stored with, in `Cache-Peer`. A response without that field is none of a cache.
 //!
-//! A request of a peer asks no further peer: there is no loop. The field counts from addresses of the group alone.
+//! A request with the field asks no further peer: there is no loop. The field counts from addresses of the group alone, and is
+//! taken out of a request before anything else looks at it.
 //!
 //! | file | what |
 //! |---|---|
@@ -23,12 +24,14 @@
 //! | `remarks` | what it says besides about a response; no I/O |
 //! | `ask` | a miss asks the owner |
 //! | `peer_request` | the request to a peer |
-//! | `serve` | requests of peers: whether they are any, and their responses |
+//! | `enter` | the begin of a request: whether it is one of a peer |
+//! | `serve` | requests of peers in a location, and their responses |
 //! | `purged` | what was purged here lately, so that no peer brings it back |
 //! | `figures` | what is counted |
 
 pub(crate) mod ask;
 pub(crate) mod config;
+mod enter;
 pub(crate) mod field;
 mod figures;
 mod peer_request;

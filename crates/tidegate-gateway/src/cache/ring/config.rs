@@ -8,7 +8,7 @@ use tidegate_rt::net::Addr;
 use tidegate_upstream::Group;
 use tidegate_upstream::resolve::{self, HostPort};
 
-use super::{Ring, RingKept, Rings};
+use super::{Ring, RingKept, Rings, enter};
 use crate::upstream::Groups;
 
 /// Default of `hot`.
@@ -109,6 +109,7 @@ pub(crate) fn compile(
         return Err(error.help("`self` is the address that the other servers know this one by"));
     }
     plan.extensions.entry::<Rings>().0.insert(name, kept);
+    enter::trust(&found, plan);
     Ok(Some(Arc::new(ring)))
 }
 

@@ -8,7 +8,8 @@ use tidegate_core::Exchange;
 use tidegate_core::client::Address;
 
 use super::Ring;
-use super::field::{self, PeerClaim, PeerTerms};
+use super::enter::{self, MarkedClaim, PeerMark};
+use super::field::{self, PeerTerms};
 use super::remarks::{PeerRemarks, STALE};
 use crate::cache::meta::Meta;
 use crate::cache::status::CacheNote;
@@ -25,27 +26,33 @@ struct PeerRequest {
     remarks: PeerRemarks,
 }
 
-/// Takes the field of peers out of a request in a location with peers: the origin does not see it. It counts where it comes
-/// from an address of the group, which is that of the connection, whatever a proxy in front reports.
+/// Makes a request in a location with peers one of this ring, where it comes from an address of the ring's group. What it
+/// causes besides, as subrequests, is a matter of this server.
 pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
-    let headers = &x.request.head.headers;
-    let Some(value) = headers.first_named(field::NAME) else { return };
+    let Some(claim) = x.modules.extensions.of::<PeerMark>().and_then(|mark| mark.claim) else {
+        return;
+    };
+    let is_known = x.modules.extensions.of::<PeerRequest>();
     let is_peer = match &x.connection.peer {
         Address::Inet(address) => ring.group.has_ip(address.ip()),
         Address::Unix(_) => false,
     };
-    // What a request of a peer causes besides is a matter of this server.
-    let claim = PeerClaim::parse(value).filter(|_| is_peer && !x.is_subrequest());
-    x.request.head.headers.remove_named(field::NAME);
-    let Some(PeerClaim { key, https, bypass }) = claim else { return };
+    if is_known.is_some_and(|known| Arc::ptr_eq(&known.ring, ring)) || !is_peer {
+        return;
+    }
     ring.kept.figures.requests.add();
-    x.request.came_by_tls = https;
-    let ring = ring.clone();
+    let (ring, MarkedClaim { key, bypass }) = (ring.clone(), claim);
     let (is_known, terms, remarks) = (false, None, PeerRemarks::default());
     x.modules.extensions.insert(PeerRequest { ring, key, bypass, is_known, terms, remarks });
 }
 
-/// Returns whether a request is one of a peer, which has to be served without other peers.
+/// Returns whether a request may ask peers: it did not come with the field, from a peer or from another sender, which may be
+/// this server.
+pub(crate) fn may_ask(x: &Exchange) -> bool {
+    !enter::is_marked(x)
+}
+
+/// Returns whether a request is one of a peer, which does not wait for a fill that asks one.
 pub(crate) fn is_of_peer(x: &Exchange) -> bool {
     x.modules.extensions.of::<PeerRequest>().is_some()
 }

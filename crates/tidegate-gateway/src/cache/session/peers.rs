@@ -13,7 +13,7 @@ use crate::cache::decide::decision::Input;
 use crate::cache::lookup::CacheLookup;
 use crate::cache::ring::ask::{PeerQuery, PeerQuestion};
 use crate::cache::ring::field;
-use crate::cache::ring::serve::{failure_field, is_of_peer};
+use crate::cache::ring::serve::{failure_field, is_of_peer, may_ask};
 use crate::slice;
 
 impl CacheSession {
@@ -45,7 +45,7 @@ impl CacheSession {
             && !x.request.body.is_present()
             && !x.is_subrequest()
             && !slice::is_part(x)
-            && !is_of_peer(x);
+            && may_ask(x);
         if may_ask { ring.owners(&self.main, clock::now()) } else { Vec::new() }
     }
 
