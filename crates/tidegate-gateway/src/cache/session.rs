@@ -45,7 +45,7 @@ use crate::cache::fill::uncacheable::let_others_ask;
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
 use crate::cache::lookup::{self, CacheLookup, filling_of};
 use crate::cache::meta::decoded;
-use crate::cache::ring::serve::{acknowledge, remark};
+use crate::cache::ring::serve::remark;
 use crate::cache::serve::{entry, fill_body, passed, wait};
 use crate::cache::status::{CacheStatus, note};
 use peers::failed;
@@ -98,7 +98,6 @@ impl CacheSession {
         first: Option<CacheLookup>,
         now: u64,
     ) -> Step<'static> {
-        acknowledge(x).await;
         self.owners = self.owners_of(x);
         let mut lookup = match first {
             Some(lookup) => self.settled(x, lookup, now).await,

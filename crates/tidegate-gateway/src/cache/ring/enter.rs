@@ -1,10 +1,13 @@
 //! The begin of a request in a server with rings: `Cache-Peer` is taken out of it, so that no origin sees it, whatever the
 //! location, and counts where it comes from an address of a ring's group. That is before `realip` and all variables.
 
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_cache::KeyHash;
-use tidegate_core::client::Address;
+use tidegate_codec::Headers;
+use tidegate_codec::request::Version;
+use tidegate_core::client::{Address, Client};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
@@ -60,8 +63,19 @@ fn enter(x: &mut Exchange) -> Step<'_> {
     if let Some(claim) = &claim {
         x.request.came_by_tls = claim.https;
     }
+    let accepted = claim.is_some() && x.request.version() >= Version::H11;
     let claim = claim.map(|PeerClaim { key, bypass, .. }| MarkedClaim { key, bypass });
     x.modules.extensions.insert(PeerMark { claim });
+    match accepted {
+        true => Step::Wait(Box::pin(acknowledge(x.client.clone()))),
+        false => Step::Decline,
+    }
+}
+
+/// Tells a peer that its request is being served, in front of all that may wait: limits, `auth_request`, purges, the origin.
+async fn acknowledge(client: Rc<dyn Client>) -> Step<'static> {
+    // A peer that has gone is noticed by the response.
+    let _ = client.send_interim(103, &Headers::new()).await;
     Step::Decline
 }
 

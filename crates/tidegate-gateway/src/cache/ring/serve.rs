@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Key, KeyHash, Times};
-use tidegate_codec::Headers;
 use tidegate_core::Exchange;
 use tidegate_core::client::Address;
 
@@ -70,15 +69,6 @@ pub(crate) fn agrees(x: &mut Exchange, main: &Key) -> bool {
 /// Returns whether a peer does not want stored responses.
 pub(crate) fn bypasses(x: &Exchange) -> bool {
     known(x).is_some_and(|request| request.bypass)
-}
-
-/// Tells a peer that its request is being served, since the response may take long.
-pub(crate) async fn acknowledge(x: &Exchange) {
-    if known(x).is_some() {
-        let client = x.client.clone();
-        // A peer that has gone is noticed by the response.
-        let _ = client.send_interim(103, &Headers::new()).await;
-    }
 }
 
 /// Notes how the response of a request is stored, for a peer. `now` is in Unix milliseconds.
