@@ -29,7 +29,7 @@ pub struct Request {
     /// Whether the client waits for `100 Continue` before it sends its body. A boolean: RFC 9110 section 10.1.1 defines
     /// no other expectation.
     pub expects_continue: bool,
-    /// The client's address where it differs from the connection's (`realip`), see
+    /// The client's address where it differs from the connection's (`realip`, `*_cache_peers`), see
     /// [`Exchange::client_address`](super::Exchange::client_address).
     pub real_client_address: Option<Rc<ClientAddress>>,
     /// The client came by TLS to the server that has passed the request on (`*_cache_peers`).

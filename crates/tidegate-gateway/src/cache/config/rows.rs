@@ -395,9 +395,10 @@ pub(crate) const PEERS: &str = "The caches of several servers as one: `proxy_cac
     client's request, and the origin if this server is the owner or the owner has no response; so the origin gets one request for \
     a response, whichever servers clients come to. The response is passed on, and stored here once there were `hot` requests for it \
     (8; 1: at once), for as long as the owner has it. All servers have the same configuration; a request whose key is another one \
-    on the owner goes to the origin. The owner handles the requests of the others as those of any client, by the server and the location \
-    that they find there, so they must be allowed and not limited; the addresses of the group are trusted. The group needs \
-    connections without TLS. Requests other than GET and HEAD, subrequests and slices do not ask. A purge takes effect on one server, unless \
+    on the owner goes to the origin. The owner handles the requests of the others as those of their clients, with the client's \
+    address, by the server and the location that they find there; so limits count them there as well, where `$realip_remote_addr` \
+    is the server that asks. The addresses of the group are trusted. The group needs connections without TLS. Requests other than GET and HEAD, subrequests and slices do not ask, nor do \
+    requests of clients with a certificate (`ssl_verify_client`). A purge takes effect on one server, unless \
     caches have `purge_sync`; what was purged here is not taken from a server that has it still.";
 
 /// Returns the text for the default of `*_cache_key`: other gateways than `proxy` have none.

@@ -102,7 +102,12 @@ impl PeerQuery {
     ) -> Option<PeerQuery> {
         let PeerQuestion { main, bypass, keeps, settings, tries, tag_headers, purged } = question;
         let key = *main.hash();
-        let claim = PeerClaim { key, https: x.is_https(), bypass };
+        let claim = PeerClaim {
+            key,
+            https: x.is_https(),
+            bypass,
+            client: Some(x.client_address().clone()),
+        };
         let patience = patience(settings, tries);
         let settings = FetchSettings {
             connect_timeout: settings.connect_timeout.min(ALIVE_MAX),

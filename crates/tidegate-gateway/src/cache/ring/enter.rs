@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_cache::KeyHash;
 use tidegate_codec::Headers;
 use tidegate_codec::request::Version;
-use tidegate_core::client::{Address, Client};
+use tidegate_core::client::{Address, Client, ClientAddress};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
@@ -62,6 +62,9 @@ fn enter(x: &mut Exchange) -> Step<'_> {
     let claim = claim.filter(|_| is_of_group(x));
     if let Some(claim) = &claim {
         x.request.came_by_tls = claim.https;
+        // What a proxy reports about the peer itself does not count: the request has an address already.
+        let client = claim.client.as_ref().unwrap_or(&x.connection.peer);
+        x.request.real_client_address = Some(Rc::new(ClientAddress::from(client.clone())));
     }
     let accepted = claim.is_some() && x.request.version() >= Version::H11;
     let claim = claim.map(|PeerClaim { key, bypass, .. }| MarkedClaim { key, bypass });

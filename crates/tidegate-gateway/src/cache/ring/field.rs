@@ -1,14 +1,17 @@
 //! The field `Cache-Peer`: what a server tells the owner of a key, and what the owner tells about a response.
 //!
 //! ```text
-//! request:  Cache-Peer: 10.0.0.1:8080; key=0123456789abcdef0123456789abcdef; https; bypass
+//! request:  Cache-Peer: 10.0.0.1:8080; key=0123456789abcdef0123456789abcdef; https; bypass; for=192.0.2.1:50000
 //! response: Cache-Peer: 10.0.0.2:8080; age=1500; stored=1400; fresh=8600; updating=0; error=0; vary=accept-encoding
 //! response: Cache-Peer: 10.0.0.2:8080
 //! ```
 //! Times are milliseconds from the moment of the response, so that no clocks are compared. The last form is a response that is
 //! not stored; `remarks` says more about it. Unknown parameters are ignored: servers of different versions share a ring.
 
+use std::net::{IpAddr, SocketAddr};
+
 use tidegate_cache::{KeyHash, Times};
+use tidegate_core::client::Address;
 
 /// The name of the field.
 pub(crate) const NAME: &[u8] = b"Cache-Peer";
@@ -29,6 +32,9 @@ pub(crate) struct PeerClaim {
     pub https: bool,
     /// Stored responses are not used (`*_cache_bypass`).
     pub bypass: bool,
+    /// The client, whose port is 0 where it is not known, and whose path is not told where it is a Unix socket's; `None`: the
+    /// peer does not tell.
+    pub client: Option<Address>,
 }
 
 /// How a peer stores a response. Times are in milliseconds from now, 0 for those that have passed.
@@ -56,21 +62,26 @@ impl PeerClaim {
         if self.bypass {
             text.push_str("; bypass");
         }
+        if let Some(client) = &self.client {
+            text.push_str("; for=");
+            text.push_str(&client_text(client));
+        }
         text
     }
 
     /// Parses a value; `None` where it has no key.
     pub(crate) fn parse(value: &[u8]) -> Option<PeerClaim> {
-        let (mut key, mut https, mut bypass) = (None, false, false);
+        let (mut key, mut https, mut bypass, mut client) = (None, false, false, None);
         for (name, value) in parameters(value)? {
             match (name, value) {
                 ("key", Some(text)) => key = Some(KeyHash::from_hexadecimal(text)?),
                 ("https", None) => https = true,
                 ("bypass", None) => bypass = true,
+                ("for", Some(text)) => client = Some(client_of(text)?),
                 _ => {}
             }
         }
-        Some(PeerClaim { key: key?, https, bypass })
+        Some(PeerClaim { key: key?, https, bypass, client })
     }
 }
 
@@ -154,6 +165,35 @@ pub(super) fn parameters(value: &[u8]) -> Option<impl Iterator<Item = (&str, Opt
         Some((name, value)) => (name, Some(value)),
         None => (part, None),
     }))
+}
+
+/// Returns the text of a client's address, without a port that is not known and the path of a Unix socket.
+fn client_text(client: &Address) -> String {
+    match client {
+        Address::Unix(_) => "unix:".to_owned(),
+        // Without the scope of an IPv6 address, which is this server's own.
+        Address::Inet(address) => match (address.ip(), address.port()) {
+            (IpAddr::V6(ip), 0) => format!("[{ip}]"),
+            (ip, 0) => ip.to_string(),
+            (ip, port) => SocketAddr::new(ip, port).to_string(),
+        },
+    }
+}
+
+/// Parses the text of a client's address.
+fn client_of(text: &str) -> Option<Address> {
+    if text == "unix:" {
+        return Some(Address::Unix(String::new()));
+    }
+    if let Ok(address) = text.parse() {
+        return Some(Address::Inet(address));
+    }
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let ip = match bracketed {
+        Some(text) => IpAddr::V6(text.parse().ok()?),
+        None => IpAddr::V4(text.parse().ok()?),
+    };
+    Some(Address::Inet(SocketAddr::new(ip, 0)))
 }
 
 pub(super) fn time(text: &str) -> Option<u64> {

@@ -46,9 +46,10 @@ pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
 }
 
 /// Returns whether a request may ask peers: it did not come with the field, from a peer or from another sender, which may be
-/// this server.
+/// this server; and the client has no certificate, which a peer would not see (`$ssl_client_verify`).
 pub(crate) fn may_ask(x: &Exchange) -> bool {
-    !enter::is_marked(x)
+    let has_certificate = x.connection.tls.as_ref().is_some_and(|tls| tls.client.is_some());
+    !has_certificate && !enter::is_marked(x)
 }
 
 /// Returns whether a request is one of a peer, which does not wait for a fill that asks one.

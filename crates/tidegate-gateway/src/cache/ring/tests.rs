@@ -1,6 +1,7 @@
 //! The text of the field, and what purges keep out.
 
 use tidegate_cache::{Key, KeyHash, Scope, Times};
+use tidegate_core::client::Address;
 
 use super::field::{PeerClaim, PeerTerms};
 use super::purged::PurgedLately;
@@ -22,12 +23,24 @@ fn terms() -> PeerTerms {
 
 #[test]
 fn claims_survive_the_way() {
-    for (https, bypass) in [(false, false), (true, false), (false, true), (true, true)] {
-        let claim = PeerClaim { key: KeyHash([0xab; 16]), https, bypass };
+    let client = |text: &str| Some(Address::Inet(text.parse().unwrap()));
+    for (https, bypass, client) in [
+        (false, false, None),
+        (true, false, client("192.0.2.1:50000")),
+        (false, true, client("192.0.2.1:0")),
+        (true, true, client("[2001:db8::1]:50000")),
+        (true, true, client("[2001:db8::1]:0")),
+        (true, true, Some(Address::Unix(String::new()))),
+    ] {
+        let claim = PeerClaim { key: KeyHash([0xab; 16]), https, bypass, client };
         assert_eq!(PeerClaim::parse(claim.text("10.0.0.1:80").as_bytes()), Some(claim));
     }
     let unknown = format!("a:1; key={}; new=1; more", "0".repeat(32));
     assert!(PeerClaim::parse(unknown.as_bytes()).is_some(), "a later version adds parameters");
+    for wrong in ["1.2.3", "::1", "[1.2.3.4]", "1.2.3.4:", "1.2.3.4:65536", "unix:/a", "a", ""] {
+        let wrong = format!("a; key={}; for={wrong}", "0".repeat(32));
+        assert_eq!(PeerClaim::parse(wrong.as_bytes()), None, "{wrong}");
+    }
     for wrong in ["", "a", "a; key=1", "; key=00000000000000000000000000000000", "a; key"] {
         assert_eq!(PeerClaim::parse(wrong.as_bytes()), None, "{wrong}");
     }
