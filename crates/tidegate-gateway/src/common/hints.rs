@@ -12,6 +12,7 @@ use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, LocalFuture, Template};
 
 use super::settings::GatewaySettings;
+use crate::cache::ring::{field, serve};
 
 /// Returns the client, if one of `conditions` (`early_hints`) is true for it. HTTP/1.0 has no interim responses.
 pub(crate) fn client(
@@ -23,13 +24,16 @@ pub(crate) fn client(
         return None;
     }
     let (client, settings) = (x.client.clone(), settings.clone());
-    Some(Rc::new(HintedClient { client, settings }))
+    let has_rings = serve::has_rings(&x.plan);
+    Some(Rc::new(HintedClient { client, settings, has_rings }))
 }
 
 /// The client, which is sent no interim fields that `*_hide_header` and its defaults hide.
 struct HintedClient {
     client: Rc<dyn Client>,
     settings: Arc<GatewaySettings>,
+    /// The field of cache peers is never an origin's.
+    has_rings: bool,
 }
 
 impl Client for HintedClient {
@@ -52,6 +56,9 @@ impl Client for HintedClient {
     ) -> LocalFuture<'a, io::Result<()>> {
         let mut shown = headers.clone();
         shown.retain(|known, name, _| !self.settings.hidden.contains(known, name));
+        if self.has_rings {
+            shown.remove_named(field::NAME);
+        }
         Box::pin(async move {
             match shown.is_empty() {
                 true => Ok(()),

@@ -265,6 +265,10 @@ pub(crate) fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &Gatewa
         seen |= bit;
         !(again && SINGLE.contains(&known))
     });
+    if serve::has_rings(&x.plan) {
+        // To a server of a ring it would be this one's word.
+        headers.remove_named(field::NAME);
+    }
     // The type of an earlier origin (`X-Accel-Redirect`) is for responses without one.
     if headers.contains(Known::ContentType) && !x.preserved_headers.is_empty() {
         x.preserved_headers.remove(Known::ContentType);

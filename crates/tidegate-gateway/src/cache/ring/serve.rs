@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tidegate_cache::{Key, KeyHash, Times};
 use tidegate_core::Exchange;
 use tidegate_core::client::Address;
+use tidegate_core::plan::Plan;
 
 use super::Ring;
-use super::enter::{self, MarkedClaim, PeerMark};
+use super::enter::{self, MarkedClaim, PeerMark, RingGroups};
 use super::field::{self, PeerTerms};
 use super::remarks::{PeerRemarks, STALE};
 use crate::cache::meta::Meta;
@@ -43,6 +44,11 @@ pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
     let (ring, MarkedClaim { key, bypass }) = (ring.clone(), claim);
     let (is_known, terms, remarks) = (false, None, PeerRemarks::default());
     x.modules.extensions.insert(PeerRequest { ring, key, bypass, is_known, terms, remarks });
+}
+
+/// Returns whether the configuration has rings: then the field is never an origin's.
+pub(crate) fn has_rings(plan: &Plan) -> bool {
+    !plan.entering.is_empty() && plan.extensions.of::<RingGroups>().is_some()
 }
 
 /// Returns whether a request may ask peers: it did not come with the field, from a peer or from another sender, which may be
