@@ -46,6 +46,7 @@ fn plan(slot_count: usize) -> PlanRef {
         figures: Default::default(),
         openings: Vec::new(),
         timelines: false,
+        entering: Vec::new(),
         extensions: Default::default(),
         services: vec![],
         sessions: None,

@@ -6,6 +6,7 @@
 //!     do content respond "$where";   # of the content phase; `own`: the location's own, `gateway`: of a gateway
 //!     do rewrite once path /b?c;     # only the first time that it runs
 //!     do access wait next;           # returns it after an event-loop iteration
+//!     do entering decline;           # first in requests of all servers
 //!     match ^/(.);                   # a regular expression for the path, in the rewrite phase
 //!     filter add X-F 1;  filter instead 404;  trailer T 1;  log "$uri";
 //!     computed $v "$uri" kept;       # a variable that is made of others; `kept`: once per request
@@ -185,7 +186,7 @@ fn take(conf: &mut Conf, name: &'static str, args: &Args<'_>) -> Result<(), Diag
 
 fn add(location: &mut LocationBuilder<'_, '_>, phase: &str, action: &[&str], last: Template) {
     let phase_of = match phase {
-        "postread" => Phase::PostRead,
+        "postread" | "entering" => Phase::PostRead,
         "srewrite" => Phase::ServerRewrite,
         "rewrite" => Phase::Rewrite,
         "preaccess" => Phase::Preaccess,
@@ -226,6 +227,7 @@ fn add(location: &mut LocationBuilder<'_, '_>, phase: &str, action: &[&str], las
     match phase {
         "own" => location.content(handler),
         "gateway" => location.gateway(handler),
+        "entering" => location.plan.entering.push(Arc::new(handler)),
         _ => location.handler(phase_of, handler),
     }
 }

@@ -309,6 +309,27 @@ fn a_named_location_keeps_the_path_and_must_exist() {
 }
 
 #[test]
+fn entering_handlers_run_first_in_every_server_and_once() {
+    let bench = Bench::new(
+        "error_page 414 /page;
+         server { do postread decline; location / { do own wait jump /page; }
+             location /page { do own respond page; } }
+         server { server_name b; location / { do entering decline; do entering wait next; do own respond b; } }",
+    );
+    let entered = "entering decline, entering wait next";
+    let page = shown(&bench.get("/"));
+    assert_eq!(
+        page,
+        format!("200 page; {entered}, postread decline, own wait jump /page, own respond page")
+    );
+    let other = bench.send("GET / HTTP/1.1\r\nHost: b\r\n\r\n");
+    assert_eq!(shown(&other), format!("200 b; {entered}, own respond b"));
+    // What they wait for is left out where a request is refused.
+    let refused = shown(&bench.refuse(bench.exchange(), 414));
+    assert_eq!(refused, format!("414 page; {entered}, own respond page"));
+}
+
+#[test]
 fn a_request_with_an_invalid_line_has_no_named_location() {
     let bench = Bench::new(
         "error_page 400 @n; error_page 414 /page;
