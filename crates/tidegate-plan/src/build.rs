@@ -132,23 +132,20 @@ fn build_block(
         diagnostics,
         ..
     } = plan;
-    let timelines =
-        timelines || TIMELINE_VARIABLES.iter().any(|name| variables.find(name).is_some());
     // A location that could not be built has a diagnostic and no plan.
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
     let locations = locations.map(|locations| with_entering(locations, &servers, &entering));
-    let slot_count = variables.slot_count();
     let plan = locations.map(|locations| Plan {
         main: main.clone(),
         listeners,
         servers,
         locations,
+        timelines: timelines || shows_timelines(&variables),
+        slot_count: variables.slot_count(),
         variables,
-        slot_count,
         generation: environment.generation,
         openings,
         figures,
-        timelines,
         entering,
         extensions,
         services,
@@ -172,8 +169,10 @@ fn with_entering(
     locations
 }
 
-/// Variables for which requests record where their time goes.
-const TIMELINE_VARIABLES: [&str; 2] = ["request_timeline", "request_verdict"];
+/// Returns whether the configuration uses a variable for which requests record where their time goes.
+fn shows_timelines(variables: &VariableTable) -> bool {
+    ["request_timeline", "request_verdict"].iter().any(|name| variables.find(name).is_some())
+}
 
 /// Removes diagnostics about missing parts of a block where another error may be their cause.
 fn remove_consequences(diagnostics: &mut Vec<Diagnostic>) {

@@ -23,7 +23,7 @@ pub(super) struct RingGroups {
     lines: Mutex<Lines>,
 }
 
-/// A request that came with the field; in the exchange's extensions. It asks no peer, whoever has sent it.
+/// A request that came with the field; in the exchange's extensions. It asks no peer, also where no peer has sent it.
 pub(super) struct PeerMark {
     /// What a peer claims; `None` where the sender is none.
     pub claim: Option<MarkedClaim>,

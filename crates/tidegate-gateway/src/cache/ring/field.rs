@@ -32,8 +32,8 @@ pub(crate) struct PeerClaim {
     pub https: bool,
     /// Stored responses are not used (`*_cache_bypass`).
     pub bypass: bool,
-    /// The client, whose port is 0 where it is not known, and whose path is not told where it is a Unix socket's; `None`: the
-    /// peer does not tell.
+    /// The client, whose port is 0 where it is not known, and whose path is empty where it is a Unix socket's; `None`: the peer
+    /// does not say.
     pub client: Option<Address>,
 }
 
