@@ -6,7 +6,7 @@
 //!   ├ refused, broken, no sign within ALIVE_MAX ► counts as a failure of the peer (`max_fails`); the next one, then the origin
 //!   └ a response without terms of a cache, one that was purged here, none in time behind the sign ► the origin
 //! ```
-//! The sign of an owner that has to ask its origin is a 103: behind it the owner's own time limits decide, and the limit here is
+//! The sign of a living owner is a 103: behind it the owner's own time limits decide, and the limit here is
 //! longer ([`PATIENCE`]). So a server that hangs costs a request no more than [`ALIVE_MAX`], and once in its `fail_timeout`,
 //! while a slow origin is waited for, and is not charged to the owner.
 

@@ -9,7 +9,7 @@ use tidegate_core::plan::Plan;
 
 use super::Ring;
 use super::enter::{self, MarkedClaim, PeerMark, RingGroups};
-use super::field::{self, PeerTerms};
+use super::field::PeerTerms;
 use super::remarks::{PeerRemarks, STALE};
 use crate::cache::meta::Meta;
 use crate::cache::status::CacheNote;
