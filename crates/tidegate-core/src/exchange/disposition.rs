@@ -130,6 +130,11 @@ impl Disposition {
         self.status_override = StatusOverride::Unchanged;
     }
 
+    /// Returns whether an `error_page` is used, or was.
+    pub fn has_error_page(&self) -> bool {
+        self.error_page != ErrorPageUse::Unused
+    }
+
     /// Returns whether an `error_page` may be used: one in all, or several with `recursive`.
     pub(crate) fn takes_error_page(&self, recursive: bool) -> bool {
         match self.error_page {

@@ -228,8 +228,12 @@ impl CacheSession {
 
     /// Reads another request's fill.
     async fn join(&self, x: &mut Exchange, fill: &Arc<Fill>) -> NextStep {
-        let status = self.decision.status();
-        match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
+        let (status, reader) = (self.decision.status(), fill.reader(0));
+        // A fill that does not remain ends with its last reader, who may just have left.
+        if fill.has_ended() && !fill.is_whole() {
+            return NextStep::Inform(Input::FillEnded);
+        }
+        match fill_body::follow(x, &*self.gateway, reader, status).await {
             Ok(step) => {
                 self.zone.figures.followed();
                 if let Some(tier) = &self.zone.tier {

@@ -344,6 +344,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
         }
     }
     remember(x, head);
+    serve::note_redirect(x);
     GatewayState::leave(x);
     x.progress.action = READING_HEAD;
     if place.starts_with(b"@") {

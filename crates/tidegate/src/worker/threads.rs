@@ -99,6 +99,13 @@ impl Threads {
         let serves = |one: &&Listening| !self.without_quic || !plan.serves_quic(&one.place);
         let listening: Vec<&Listening> = listening.iter().filter(serves).collect();
         let listening = &listening[..];
+        // Descriptors may be missing: then no thread takes over.
+        let all: io::Result<Vec<_>> = (0..wanted).map(|one| sockets(listening, one)).collect();
+        let mut all: Vec<Option<Sockets>> = all?.into_iter().map(Some).collect();
+        let mut take = |position: usize| match all.get_mut(position).and_then(Option::take) {
+            Some(sockets) => Ok(sockets),
+            None => sockets(listening, position),
+        };
         self.shared.set_threads(wanted);
         let limit = plan.main.worker_shutdown_timeout;
         let affinity = plan.main.worker_cpu_affinity.clone();
@@ -130,7 +137,7 @@ impl Threads {
                 }
                 continue;
             }
-            let (plan, sockets) = (plan.clone(), sockets(listening, position)?);
+            let (plan, sockets) = (plan.clone(), take(position)?);
             let permit = (wanted > 1).then(|| self.permit.clone());
             let done = done.clone();
             let cpus = is_bound_anew.then(|| cpus(&plan, position)).flatten();
@@ -146,7 +153,7 @@ impl Threads {
         let _ = all_done.recv_timeout(APPLY_TIME);
         for position in 0..wanted {
             if !self.running.iter().any(|thread| !thread.ending && thread.position == position) {
-                self.start(plan, sockets(listening, position)?, position, wanted)?;
+                self.start(plan, take(position)?, position, wanted)?;
             }
         }
         quic::steer(plan, listening, wanted);

@@ -59,7 +59,9 @@ fn enter(x: &mut Exchange) -> Step<'_> {
     };
     let claim = PeerClaim::parse(value);
     x.request.head.headers.remove_named(field::NAME);
-    let claim = claim.filter(|_| is_of_group(x));
+    // Peers speak HTTP/1 over TCP: an address of QUIC may not be validated yet.
+    let is_plain = matches!(x.request.version(), Version::H10 | Version::H11);
+    let claim = claim.filter(|_| is_plain && is_of_group(x));
     if let Some(claim) = &claim {
         x.request.came_by_tls = claim.https;
         // What a proxy reports about the peer itself does not count: the request has an address already.

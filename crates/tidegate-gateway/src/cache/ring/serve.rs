@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Key, KeyHash, Times};
+use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
 use tidegate_core::client::Address;
-use tidegate_core::plan::Plan;
+use tidegate_core::plan::{LocationId, Plan};
 
 use super::Ring;
 use super::enter::{self, MarkedClaim, PeerMark, RingGroups};
@@ -19,8 +20,8 @@ struct PeerRequest {
     ring: Arc<Ring>,
     key: KeyHash,
     bypass: bool,
-    /// The key was compared: the response is one for a peer.
-    is_known: bool,
+    /// The location where the key was compared and found equal: a response that is made there is one for a peer.
+    compared: Option<LocationId>,
     /// How the response is stored here.
     terms: Option<PeerTerms>,
     remarks: PeerRemarks,
@@ -32,18 +33,18 @@ pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
     let Some(claim) = x.modules.extensions.of::<PeerMark>().and_then(|mark| mark.claim) else {
         return;
     };
-    let is_known = x.modules.extensions.of::<PeerRequest>();
+    let known = x.modules.extensions.of::<PeerRequest>();
     let is_peer = match &x.connection.peer {
         Address::Inet(address) => ring.group.has_ip(address.ip()),
         Address::Unix(_) => false,
     };
-    if is_known.is_some_and(|known| Arc::ptr_eq(&known.ring, ring)) || !is_peer {
+    if known.is_some_and(|known| Arc::ptr_eq(&known.ring, ring)) || !is_peer {
         return;
     }
     ring.kept.figures.requests.add();
     let (ring, MarkedClaim { key, bypass }) = (ring.clone(), claim);
-    let (is_known, terms, remarks) = (false, None, PeerRemarks::default());
-    x.modules.extensions.insert(PeerRequest { ring, key, bypass, is_known, terms, remarks });
+    let (compared, terms, remarks) = (None, None, PeerRemarks::default());
+    x.modules.extensions.insert(PeerRequest { ring, key, bypass, compared, terms, remarks });
 }
 
 /// Returns whether the configuration has rings: then the field is never an origin's.
@@ -51,11 +52,28 @@ pub(crate) fn has_rings(plan: &Plan) -> bool {
     !plan.entering.is_empty() && plan.extensions.of::<RingGroups>().is_some()
 }
 
+/// An origin has redirected the request to another location of this server (`X-Accel-Redirect`).
+struct Redirected;
+
+/// Notes that an origin has redirected the request to another location of this server.
+pub(crate) fn note_redirect(x: &mut Exchange) {
+    if has_rings(&x.plan) {
+        x.modules.extensions.insert(Redirected);
+    }
+}
+
 /// Returns whether a request may ask peers: it did not come with the field, from a peer or from another sender, which may be
-/// this server; and the client has no certificate, which a peer would not see (`$ssl_client_verify`).
+/// this server; the client has no certificate, which a peer would not see (`$ssl_client_verify`); and it is the client's own
+/// request, which nothing was responded to so far (`error_page`, `X-Accel-Redirect`, `post_action`): the peer gets it as it
+/// arrived.
 pub(crate) fn may_ask(x: &Exchange) -> bool {
     let has_certificate = x.connection.tls.as_ref().is_some_and(|tls| tls.client.is_some());
-    !has_certificate && !enter::is_marked(x)
+    let is_own = matches!(x.request.head.method, Method::Get | Method::Head)
+        && !x.disposition.has_error_page()
+        // Behind a response there is a `post_action`.
+        && x.outcome.bytes_sent == 0
+        && x.modules.extensions.of::<Redirected>().is_none();
+    is_own && !has_certificate && !enter::is_marked(x)
 }
 
 /// Returns whether a request is one of a peer, which does not wait for a fill that asks one.
@@ -65,12 +83,14 @@ pub(crate) fn is_of_peer(x: &Exchange) -> bool {
 
 /// Compares the key of a request with that of the peer; `false`: the peer means another response.
 pub(crate) fn agrees(x: &mut Exchange, main: &Key) -> bool {
+    let here = x.routing.location;
     let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() else { return true };
-    request.is_known = request.key == *main.hash();
-    if !request.is_known {
+    let is_same = request.key == *main.hash();
+    request.compared = is_same.then_some(here);
+    if !is_same {
         request.ring.kept.figures.mismatches.add();
     }
-    request.is_known
+    is_same
 }
 
 /// Returns whether a peer does not want stored responses.
@@ -91,7 +111,9 @@ pub(crate) fn note_terms(x: &mut Exchange, meta: &Meta, times: Times, now: u64) 
 /// Returns the field of the response to a peer; `None` for a client, which gets an ordinary response.
 pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
     let status = x.modules.extensions.of::<CacheNote>().map(|note| note.status);
-    let request = x.modules.extensions.of_mut::<PeerRequest>().filter(|one| one.is_known)?;
+    let here = x.routing.location;
+    let request = x.modules.extensions.of_mut::<PeerRequest>();
+    let request = request.filter(|request| request.compared == Some(here))?;
     let terms = request.terms.take();
     let mut text = PeerTerms::text(terms.as_ref(), &request.ring.own);
     if text.len() == request.ring.own.len() {
@@ -118,5 +140,6 @@ pub(crate) fn failure_field(x: &Exchange) -> Option<Vec<u8>> {
 }
 
 fn known(x: &Exchange) -> Option<&PeerRequest> {
-    x.modules.extensions.of::<PeerRequest>().filter(|request| request.is_known)
+    let here = x.routing.location;
+    x.modules.extensions.of::<PeerRequest>().filter(|request| request.compared == Some(here))
 }

@@ -69,8 +69,11 @@ impl CacheSession {
         let question = PeerQuestion {
             main: &self.main,
             bypass: self.bypass,
-            // An older response that is stored here is replaced.
-            keeps: !self.too_early && (lookup.generation.is_some() || ring.is_hot(lookup.uses())),
+            // An older response that is stored here, or arrives, is replaced.
+            keeps: !self.too_early
+                && (lookup.generation.is_some()
+                    || lookup.fill.is_some()
+                    || ring.is_hot(lookup.uses())),
             settings: &self.gateway.fetch_settings(),
             tries,
             tag_headers: &self.cache.tag_headers,

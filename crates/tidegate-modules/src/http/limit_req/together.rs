@@ -21,21 +21,21 @@ pub(super) struct Together {
     pub(super) store: Arc<SyncStore>,
     waiting: Mutex<Vec<Ask>>,
     /// The number of requests that wait, to be sent or for a reply.
-    held: AtomicUsize,
+    held: Arc<AtomicUsize>,
 }
 
-/// A request that waits.
-struct Held<'h>(&'h AtomicUsize);
+/// A question that is held, until there is a reply or none can come, also of a request that has gone.
+struct Held(Arc<AtomicUsize>);
 
-impl<'h> Held<'h> {
-    /// Counts a request, unless there are [`ASKS_MAX`].
-    fn new(held: &'h AtomicUsize) -> Option<Held<'h>> {
-        let one = Held(held);
+impl Held {
+    /// Counts a question, unless there are [`ASKS_MAX`].
+    fn new(held: &Arc<AtomicUsize>) -> Option<Held> {
+        let one = Held(held.clone());
         (held.fetch_add(1, Ordering::Relaxed) < ASKS_MAX).then_some(one)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -67,6 +67,7 @@ pub(super) struct Found {
 struct Ask {
     terms: Vec<Term>,
     reply: oneshot::Sender<Vec<Found>>,
+    _held: Held,
 }
 
 /// Requests that may wait, to be sent or for a reply.
@@ -114,22 +115,22 @@ return out",
 
 impl Together {
     pub(super) fn new(store: Arc<SyncStore>) -> Together {
-        Together { store, waiting: Mutex::default(), held: AtomicUsize::new(0) }
+        Together { store, waiting: Mutex::default(), held: Arc::default() }
     }
 
     /// Asks about a request; `None`: there is no reply in time, or too many wait. Whether it was counted follows from what was
     /// found, see [`passes`].
     ///
-    /// Cancelling: dropped, the request is counted all the same.
+    /// Cancelling: dropped before it was sent, the request is not counted; later, it is.
     pub(super) async fn ask(self: &Arc<Self>, terms: Vec<Term>) -> Option<Vec<Found>> {
         if !self.store.is_available() {
             return None;
         }
-        let _held = Held::new(&self.held)?;
+        let held = Held::new(&self.held)?;
         let (reply, receiver) = oneshot::channel();
         let is_first = {
             let mut waiting = self.waiting();
-            waiting.push(Ask { terms, reply });
+            waiting.push(Ask { terms, reply, _held: held });
             waiting.len() == 1
         };
         if is_first {
@@ -172,8 +173,10 @@ impl Sending {
     async fn run(mut self) {
         // Other requests of this turn are decided before it goes on.
         yield_now().await;
-        let asks = std::mem::take(&mut *self.own.waiting());
+        let mut asks = std::mem::take(&mut *self.own.waiting());
         self.has_taken = true;
+        // What has no request any more is not counted.
+        asks.retain(|ask| !ask.reply.is_closed());
         for (asks, reply) in self.own.send(asks) {
             // Without a reply the ends of those who wait are dropped, which tells them.
             let Ok(reply) = reply.wait().await else { continue };

@@ -1,9 +1,12 @@
 //! Questions in parts, and replies of every form.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use tidegate_rt::sync::oneshot;
 use tidegate_store::Value;
 
-use super::{Ask, Found, KEYS_OF_CALL, Term, deliver, parts, passes};
+use super::{Ask, Found, Held, KEYS_OF_CALL, Term, deliver, parts, passes};
 
 fn term(most: u64) -> Term {
     Term { name: Vec::new(), request: 1, most, farthest: 9 }
@@ -11,7 +14,8 @@ fn term(most: u64) -> Term {
 
 fn ask(keys: usize) -> (Ask, oneshot::Receiver<Vec<Found>>) {
     let (reply, receiver) = oneshot::channel();
-    (Ask { terms: vec![term(0); keys], reply }, receiver)
+    let held = Held(Arc::new(AtomicUsize::new(1)));
+    (Ask { terms: vec![term(0); keys], reply, _held: held }, receiver)
 }
 
 #[test]
