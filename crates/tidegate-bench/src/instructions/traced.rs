@@ -3,12 +3,15 @@
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use super::counts::{self, Counts};
 use super::{Request, Visit};
 use crate::config::Scenario;
 use crate::machine::{Place, Processors};
 use crate::origin::Origin;
+use crate::procfs;
 use crate::server::{Binary, Job, Server};
 
 /// The counts of one request of a scenario, after some that warm up.
@@ -66,11 +69,30 @@ pub(super) fn between(
     mut ask: impl FnMut(u64) -> Result<(), String>,
 ) -> Result<Counts, String> {
     ask(warm_up)?;
+    rest(server);
     dump(server)?;
     ask(counted)?;
     dump(server)?;
     Ok(dumped(server, 2)?.of_each(counted))
 }
+
+/// Waits until the server does nothing: work behind its start, such as random bytes for TLS, is none of a request.
+fn rest(server: &Server) {
+    let time = || procfs::cpu_time(&[server.id() as i32]).total();
+    let mut before = time();
+    for _ in 0..RESTS_MAX {
+        thread::sleep(REST);
+        let now = time();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// A time without work after which a server rests, and the number of such times that are waited for.
+const REST: Duration = Duration::from_millis(300);
+const RESTS_MAX: usize = 200;
 
 /// The beginning of a command that counts what the program executes, to files in `directory`.
 pub(crate) fn counting(program: &Path, directory: &Path) -> Command {
