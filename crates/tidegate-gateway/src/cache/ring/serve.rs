@@ -84,7 +84,7 @@ pub(crate) fn is_of_peer(x: &Exchange) -> bool {
 /// Compares the key of a request with that of the peer; `false`: the peer means another response.
 pub(crate) fn agrees(x: &mut Exchange, main: &Key) -> bool {
     let here = x.routing.location;
-    let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() else { return true };
+    let Some(request) = request_mut(x) else { return true };
     let is_same = request.key == *main.hash();
     request.compared = is_same.then_some(here);
     if !is_same {
@@ -100,7 +100,7 @@ pub(crate) fn bypasses(x: &Exchange) -> bool {
 
 /// Notes how the response of a request is stored, for a peer. `now` is in Unix milliseconds.
 pub(crate) fn note_terms(x: &mut Exchange, meta: &Meta, times: Times, now: u64) {
-    let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() else { return };
+    let Some(request) = request_mut(x) else { return };
     // When another server asked the origin is not known on this server's clock.
     let age = (!meta.from_tier).then(|| now.saturating_sub(meta.requested_at));
     let terms = PeerTerms::of(times, now).with_age(age);
@@ -110,10 +110,9 @@ pub(crate) fn note_terms(x: &mut Exchange, meta: &Meta, times: Times, now: u64) 
 
 /// Returns the field of the response to a peer; `None` for a client, which gets an ordinary response.
 pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
+    known(x)?;
     let status = x.modules.extensions.of::<CacheNote>().map(|note| note.status);
-    let here = x.routing.location;
-    let request = x.modules.extensions.of_mut::<PeerRequest>();
-    let request = request.filter(|request| request.compared == Some(here))?;
+    let request = request_mut(x)?;
     let terms = request.terms.take();
     let mut text = PeerTerms::text(terms.as_ref(), &request.ring.own);
     if text.len() == request.ring.own.len() {
@@ -127,7 +126,7 @@ pub(crate) fn response_field(x: &mut Exchange) -> Option<Vec<u8>> {
 
 /// Notes what a peer learns about the response.
 pub(crate) fn remark(x: &mut Exchange, change: impl FnOnce(&mut PeerRemarks)) {
-    if let Some(request) = x.modules.extensions.of_mut::<PeerRequest>() {
+    if let Some(request) = request_mut(x) {
         change(&mut request.remarks);
     }
 }
@@ -139,7 +138,16 @@ pub(crate) fn failure_field(x: &Exchange) -> Option<Vec<u8>> {
     Some(text)
 }
 
+/// Returns the request of a peer; without a search where there are no rings.
+fn request_mut(x: &mut Exchange) -> Option<&mut PeerRequest> {
+    let has_none = x.plan.entering.is_empty();
+    if has_none { None } else { x.modules.extensions.of_mut() }
+}
+
 fn known(x: &Exchange) -> Option<&PeerRequest> {
+    if x.plan.entering.is_empty() {
+        return None;
+    }
     let here = x.routing.location;
     x.modules.extensions.of::<PeerRequest>().filter(|request| request.compared == Some(here))
 }
