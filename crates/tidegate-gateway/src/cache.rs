@@ -26,11 +26,13 @@
 //! | `purge_sync` | purges that several servers share |
 //! | `tier` | a second tier of the cache, in a bucket of an S3-compatible store |
 //! | `ring` | the caches of several servers as one |
+//! | `counter` | the figures of both |
 //! | `status` | the variables that describe what the cache did for a request |
 //! | `gateway` | the interface of a gateway (proxy, fastcgi, …) |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
 
 pub(crate) mod config;
+mod counter;
 pub(crate) mod decide;
 pub(crate) mod figures;
 mod fill;

@@ -55,7 +55,8 @@ use tidegate_store::Lines;
 use tidegate_upstream::peers::Peer;
 use tidegate_upstream::{Group, LogContext};
 
-pub(crate) use figures::{RING_FIGURES, RingFigure, RingFigures};
+use super::counter::Figure;
+pub(crate) use figures::{RING_FIGURES, RingFigures};
 
 /// Most peers that one miss asks, one after the other, before the origin.
 const ASKED_MAX: usize = 2;
@@ -98,8 +99,9 @@ impl RingKept {
 
     /// Shows the figures.
     pub(crate) fn show(&self) -> Value {
-        let figure =
-            |figure: &RingFigure| (figure.name.to_owned(), (figure.of)(&self.figures).into());
+        let figure = |figure: &Figure<RingFigures>| {
+            (figure.name.to_owned(), (figure.of)(&self.figures).into())
+        };
         Value::Object(RING_FIGURES.iter().map(figure).collect())
     }
 }
@@ -126,7 +128,7 @@ impl Ring {
 
     /// Counts that a response of a peer was stored.
     pub(crate) fn copied(&self) {
-        self.kept.figures.copies.add();
+        self.kept.figures.copies.add(1);
     }
 
     /// Returns whether this server asks a peer for a key. A request of a peer for it must not wait for that: where servers

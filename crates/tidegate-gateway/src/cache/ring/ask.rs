@@ -145,16 +145,16 @@ impl PeerQuery {
     ) -> Option<Result<PeerResponse, FetchError>> {
         let figures = &self.ring.kept.figures;
         for peer in &self.peers {
-            figures.asked.add();
+            figures.asked.add(1);
             let asked_at = clock::unix_millis();
             let mut response = match self.ask_one(peer, &report, &log).await {
                 Asked::Response(response) => response,
                 Asked::Failed => {
-                    figures.failures.add();
+                    figures.failures.add(1);
                     continue;
                 }
                 Asked::Late => {
-                    figures.refused.add();
+                    figures.refused.add(1);
                     self.ring.complain(&log, peer, "has not responded in time", clock::now());
                     return None;
                 }
@@ -166,13 +166,13 @@ impl PeerQuery {
             let field = value.and_then(PeerTerms::parse);
             headers.remove_named(field::NAME);
             if remarks.failed && matches!(status, 502 | 504) {
-                figures.served.add();
+                figures.served.add(1);
                 let what = format!("got no response of the origin (status {status})");
                 self.ring.complain(&log, peer, &what, clock::now());
                 return Some(Err(FetchError { status, invalid_header: false, request_body: None }));
             }
             let Some(terms) = field else {
-                figures.refused.add();
+                figures.refused.add(1);
                 let what = match status {
                     421 => "has another key for the request: its configuration differs".to_owned(),
                     _ => format!("did not respond as a cache (status {status})"),
@@ -185,10 +185,10 @@ impl PeerQuery {
             let began = asked_at.saturating_sub(age.unwrap_or(u64::MAX));
             let tags = tags_of(headers, &self.tag_headers);
             if !self.purged.allow(&self.main, &tags, began) {
-                figures.outdated.add();
+                figures.outdated.add(1);
                 return None;
             }
-            figures.served.add();
+            figures.served.add(1);
             let PeerQuery { ring, keeps, .. } = self;
             return Some(Ok(PeerResponse { response, terms, remarks, began, keeps, ring }));
         }

@@ -1,20 +1,6 @@
 //! What is counted of a ring.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A counter.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::cache::counter::{Counter, Figure, figure};
 
 /// The counters of a ring; [`RING_FIGURES`] describes them.
 #[derive(Debug, Default)]
@@ -29,20 +15,8 @@ pub(crate) struct RingFigures {
     pub(super) mismatches: Counter,
 }
 
-/// A figure: its name in the API and (behind `tidegate_cache_peers_`, before `_total`) as a metric, its description, and how to
-/// read it.
-pub(crate) struct RingFigure {
-    pub name: &'static str,
-    pub help: &'static str,
-    pub of: fn(&RingFigures) -> u64,
-}
-
-const fn figure(name: &'static str, help: &'static str, of: fn(&RingFigures) -> u64) -> RingFigure {
-    RingFigure { name, help, of }
-}
-
-/// All figures.
-pub(crate) const RING_FIGURES: [RingFigure; 8] = [
+/// All figures, as metrics behind `tidegate_cache_peers_`.
+pub(crate) const RING_FIGURES: [Figure<RingFigures>; 8] = [
     figure("asked", "Requests to peers.", |of| of.asked.value()),
     figure("served", "Responses of peers that were used.", |of| of.served.value()),
     figure("failures", "Requests to peers without a response.", |of| of.failures.value()),

@@ -41,7 +41,7 @@ pub(crate) fn enter(x: &mut Exchange, ring: &Arc<Ring>) {
     if known.is_some_and(|known| Arc::ptr_eq(&known.ring, ring)) || !is_peer {
         return;
     }
-    ring.kept.figures.requests.add();
+    ring.kept.figures.requests.add(1);
     let (ring, MarkedClaim { key, bypass }) = (ring.clone(), claim);
     let (compared, terms, remarks) = (None, None, PeerRemarks::default());
     x.modules.extensions.insert(PeerRequest { ring, key, bypass, compared, terms, remarks });
@@ -88,7 +88,7 @@ pub(crate) fn agrees(x: &mut Exchange, main: &Key) -> bool {
     let is_same = request.key == *main.hash();
     request.compared = is_same.then_some(here);
     if !is_same {
-        request.ring.kept.figures.mismatches.add();
+        request.ring.kept.figures.mismatches.add(1);
     }
     is_same
 }

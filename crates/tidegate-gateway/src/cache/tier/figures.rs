@@ -1,20 +1,6 @@
 //! What is counted of a tier.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A counter.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::cache::counter::{Counter, Figure, figure};
 
 /// The counters of a tier; [`TIER_FIGURES`] describes them.
 #[derive(Debug, Default)]
@@ -35,20 +21,8 @@ pub(crate) struct TierFigures {
     pub(super) lists: Counter,
 }
 
-/// A figure: its name in the API and (behind `tidegate_cache_tier_`, before `_total`) as a metric, its description, and how
-/// to read it.
-pub(crate) struct TierFigure {
-    pub name: &'static str,
-    pub help: &'static str,
-    pub of: fn(&TierFigures) -> u64,
-}
-
-const fn figure(name: &'static str, help: &'static str, of: fn(&TierFigures) -> u64) -> TierFigure {
-    TierFigure { name, help, of }
-}
-
-/// All figures.
-pub(crate) const TIER_FIGURES: [TierFigure; 14] = [
+/// All figures, as metrics behind `tidegate_cache_tier_`.
+pub(crate) const TIER_FIGURES: [Figure<TierFigures>; 14] = [
     figure("found", "Misses that the tier has served.", |of| of.found.value()),
     figure("absent", "Misses of keys that the tier does not have.", |of| of.absent.value()),
     figure("remembered", "Misses of keys that it did not have a moment ago.", |of| {

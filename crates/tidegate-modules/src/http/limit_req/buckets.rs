@@ -84,13 +84,8 @@ impl Buckets {
         now: Instant,
         bytes_max: usize,
     ) -> Result<(), NoRoom> {
-        if let Some(place) = self.used(key) {
-            self.slots[place as usize].bucket.fill(rate, now);
-            self.count(place);
-            return Ok(());
-        }
-        self.make_room(key, rate, now, bytes_max)?;
-        let place = self.insert(key, Bucket::new(now));
+        let place = self.place_of(key, rate, now, bytes_max)?;
+        self.slots[place as usize].bucket.fill(rate, now);
         self.count(place);
         Ok(())
     }
@@ -104,13 +99,7 @@ impl Buckets {
         counts: (u64, u64),
         (rate, now, bytes_max): (u64, Instant, usize),
     ) -> Result<(), NoRoom> {
-        let place = match self.used(key) {
-            Some(place) => place,
-            None => {
-                self.make_room(key, rate, now, bytes_max)?;
-                self.insert(key, Bucket::new(now))
-            }
-        };
+        let place = self.place_of(key, rate, now, bytes_max)?;
         let not_sent = match &mut self.pending {
             Some(pending) => pending.learn(place, counts),
             None => Some(0),
@@ -120,6 +109,21 @@ impl Buckets {
             self.slots[place as usize].bucket = Bucket::with_level(level, now);
         }
         Ok(())
+    }
+
+    /// Returns the place of a key, which becomes the one that was used last; a new key gets an empty bucket.
+    fn place_of(
+        &mut self,
+        key: &[u8],
+        rate: u64,
+        now: Instant,
+        bytes_max: usize,
+    ) -> Result<u32, NoRoom> {
+        if let Some(place) = self.used(key) {
+            return Ok(place);
+        }
+        self.make_room(key, rate, now, bytes_max)?;
+        Ok(self.insert(key, Bucket::with_level(0, now)))
     }
 
     /// Returns the place of a key, which becomes the one that was used last.

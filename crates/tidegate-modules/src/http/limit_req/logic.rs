@@ -18,12 +18,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Makes the bucket of a key's first request.
-    pub(super) fn new(now: Instant) -> Bucket {
-        Bucket { level: REQUEST, last: now }
-    }
-
-    /// Makes a bucket with contents that are known otherwise.
+    /// Makes a bucket with these contents.
     pub(super) fn with_level(level: u64, now: Instant) -> Bucket {
         Bucket { level, last: now }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 mod model;
 
 use super::buckets::{Buckets, NoRoom};
-use super::logic::{Bucket, delay, parse_rate};
+use super::logic::{Bucket, REQUEST, delay, parse_rate};
 use crate::testing::Bench;
 
 #[test]
@@ -37,7 +37,7 @@ fn check(rate: &str, table: &[(u64, u64)]) {
         assert_eq!(found, *excess, "{rate} {millis}");
         match &mut bucket {
             Some(bucket) => bucket.fill(rate, now),
-            None => bucket = Some(Bucket::new(now)),
+            None => bucket = Some(Bucket::with_level(REQUEST, now)),
         }
     }
 }
