@@ -65,6 +65,8 @@ pub struct ListenOptions {
     pub backlog: u32,
     /// `reuseport`: SO_REUSEPORT.
     pub reuseport: bool,
+    /// Only where no socket is open at the address, as a check: one beside others would take clients of theirs.
+    pub exclusive: bool,
     /// `deferred`: TCP_DEFER_ACCEPT.
     pub deferred: bool,
     /// `fastopen=`: length of the queue of TCP Fast Open connections.
@@ -90,6 +92,7 @@ impl Default for ListenOptions {
             transport: Transport::Stream,
             backlog: 511,
             reuseport: false,
+            exclusive: false,
             deferred: false,
             fastopen: None,
             rcvbuf: None,

@@ -168,7 +168,7 @@ impl Built {
             let is_replaced = |path: PathBuf| path.symlink_metadata().is_ok();
             listener.socket.unix_mode.is_none() || !file.is_some_and(is_replaced)
         });
-        let opening = listening::open(&wanted, &mut Vec::new(), 1);
+        let opening = listening::try_to_open(&wanted);
         for listening in opening.listening.iter().filter(|one| !one.sockets.is_empty()) {
             if let Some(path) = socket_file(&listening.place.address) {
                 let _ = std::fs::remove_file(path);

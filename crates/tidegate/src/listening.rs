@@ -95,10 +95,26 @@ pub(crate) fn open(
     present: &mut Vec<Listening>,
     threads: usize,
 ) -> Opening {
+    open_with(wanted, present, threads, listen_options)
+}
+
+/// Opens a socket of each of `wanted` that no other one has, as a check: clients of a running server notice nothing.
+pub(crate) fn try_to_open(wanted: &[&ListenerPlan]) -> Opening {
+    let exclusive =
+        |listener: &_| ListenOptions { exclusive: true, ..listen_options(listener) };
+    open_with(wanted, &mut Vec::new(), 1, exclusive)
+}
+
+fn open_with(
+    wanted: &[&ListenerPlan],
+    present: &mut Vec<Listening>,
+    threads: usize,
+    options_of: impl Fn(&ListenerPlan) -> ListenOptions,
+) -> Opening {
     let mut opening = Opening::default();
     let mut open = by_place(present);
     'wanted: for listener in wanted {
-        let options = listen_options(listener);
+        let options = options_of(listener);
         let place = listener.place();
         let none =
             || Listening { place: place.clone(), sockets: Vec::new(), is_supervisors: false };

@@ -19,9 +19,10 @@ use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 /// Whether several sockets can listen on one address (`reuseport`). Else all threads accept from one.
 pub const HAS_REUSEPORT: bool = true;
 
-/// Opens a non-blocking, close-on-exec socket that listens on `address`, with SO_REUSEADDR. A Unix
-/// socket is made accessible to every user, as nginx does; a leftover socket file is not removed. With `unix_mode` it has
-/// these permissions before a client can connect, and a file that a dead process left is replaced.
+/// Opens a non-blocking, close-on-exec socket that listens on `address`, with SO_REUSEADDR. A port of the system's choice
+/// belongs to no other socket, unless both have `reuseport`. A Unix socket is made accessible to every user, as nginx does; a leftover socket file is
+/// not removed. With `unix_mode` it has these permissions before a client can connect, and a file that a dead process
+/// left is replaced.
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt.
@@ -134,8 +135,12 @@ pub fn has_waiting(fd: impl AsFd) -> io::Result<bool> {
 }
 
 fn prepare_inet(socket: &Socket, address: SocketAddr, options: &ListenOptions) -> io::Result<()> {
-    socket.set_reuse_address(true)?;
-    if options.reuseport {
+    // With it datagram sockets share an address: a port of the system's choice could be that of another one.
+    let is_datagram = options.transport == Transport::Datagram;
+    if !(is_datagram && (options.exclusive || address.port() == 0)) {
+        socket.set_reuse_address(true)?;
+    }
+    if options.reuseport && !options.exclusive {
         socket.set_reuse_port(true)?;
     }
     match address {

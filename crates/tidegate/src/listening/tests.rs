@@ -50,6 +50,22 @@ fn opened(listener: &ListenerPlan, threads: &[usize]) -> Vec<Vec<usize>> {
     threads.iter().map(reload).collect()
 }
 
+/// It would take connections and packets of a running server.
+#[test]
+#[cfg(unix)]
+fn a_check_opens_no_socket_beside_others() {
+    for (transport, quic) in [(Transport::Datagram, true), (Transport::Stream, false)] {
+        let (held, address) = reserved(transport);
+        let listener = listener(address, quic);
+        let opening = try_to_open(&[&listener]);
+        assert!(opening.failed.iter().all(BindError::is_taken));
+        assert_eq!((opening.failed.len(), opening.listening[0].sockets.len()), (1, 0), "{quic}");
+        drop(held);
+        let opening = try_to_open(&[&listener]);
+        assert_eq!((opening.failed.len(), opening.listening[0].sockets.len()), (0, 1), "{quic}");
+    }
+}
+
 #[test]
 fn sockets_of_quic_keep_their_order_and_stay_open() {
     let (_held, address) = reserved(Transport::Datagram);

@@ -1,5 +1,6 @@
 //! Sockets on loopback and between Unix paths.
 
+use std::collections::HashSet;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,6 +40,16 @@ fn connected() -> (TcpStream, OwnedFd) {
     let (server, peer) = accept(&listener);
     assert_eq!(peer, PeerAddr::Inet(client.local_addr().unwrap()));
     (client, server)
+}
+
+/// By chance, two of so many would nearly always have the same one.
+#[test]
+fn a_port_of_the_systems_choice_belongs_to_one_datagram_socket() {
+    let options = ListenOptions { transport: Transport::Datagram, ..ListenOptions::default() };
+    let bind = |_| listen::listen_socket(&loopback(), &options).unwrap();
+    let sockets: Vec<_> = (0..600).map(bind).collect();
+    let ports: HashSet<u16> = sockets.iter().map(|one| address_of(one).port()).collect();
+    assert_eq!(ports.len(), sockets.len());
 }
 
 #[test]
