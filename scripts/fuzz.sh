@@ -35,7 +35,10 @@ for target in "${targets[@]}"; do
     if [ -f "fuzz/dictionaries/$target.dict" ]; then
         dictionary=("-dict=fuzz/dictionaries/$target.dict")
     fi
-    PATH="$tools/bin:$PATH" cargo +nightly fuzz run "$target" \
+    # quinn-proto's own debug assertions do not all hold (its issue 2658: a spare probe).
+    profile=()
+    if [ "$target" = quic_packets ]; then profile=(--release); fi
+    PATH="$tools/bin:$PATH" cargo +nightly fuzz run "${profile[@]}" "$target" \
         "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
         "-max_total_time=$seconds" -max_len=16384 -timeout=10 "${dictionary[@]}"
 done

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
+use quinn_proto::coding::Codec;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, StreamEvent, StreamId,
     VarInt,
@@ -125,6 +126,8 @@ struct Link<'d> {
     address: PeerAddress,
     /// Bytes that the server has received and sent while the client's first address is not validated.
     unvalidated: Option<(usize, usize)>,
+    /// The client's Handshake packets: each shows that it receives at its address (RFC 9000 section 8.1).
+    proofs: Vec<Vec<u8>>,
 }
 
 impl<'d> Link<'d> {
@@ -156,6 +159,7 @@ impl<'d> Link<'d> {
             returned: 0,
             address: PeerAddress::new(here),
             unvalidated: Some((0, 0)),
+            proofs: Vec::new(),
         }
     }
 
@@ -222,6 +226,10 @@ impl<'d> Link<'d> {
         let side = if datagram.to_server { &mut self.server } else { &mut self.client };
         if let (true, Some((received, _))) = (datagram.to_server, &mut self.unvalidated) {
             *received += datagram.bytes.len();
+            let holds = |proof: &Vec<u8>| datagram.bytes.windows(proof.len()).any(|at| at == proof);
+            if self.proofs.iter().any(holds) {
+                self.unvalidated = None;
+            }
         }
         let bytes = BytesMut::from(&datagram.bytes[..]);
         let mut reply = Vec::new();
@@ -258,6 +266,9 @@ impl<'d> Link<'d> {
     fn send(&mut self, to_server: bool, bytes: &[u8], length: usize) {
         let from = if to_server { self.client.address } else { self.server.address };
         let bytes = bytes.get(..length).unwrap_or(bytes).to_vec();
+        if to_server && self.unvalidated.is_some() {
+            self.proofs.extend(handshake_packets(&bytes).map(<[u8]>::to_vec));
+        }
         self.flying.push_back(Datagram { to_server, from, bytes });
     }
 
@@ -297,12 +308,8 @@ impl<'d> Link<'d> {
     fn serve(&mut self, connection: &mut Connection) {
         self.address.observe(connection.remote_address(), self.now, connection.rtt());
         while let Some(event) = connection.poll() {
-            match event {
-                Event::Connected => self.unvalidated = None,
-                Event::Stream(StreamEvent::Opened { .. }) => {
-                    self.stream = connection.streams().accept(Dir::Bi).or(self.stream);
-                }
-                _ => {}
+            if matches!(event, Event::Stream(StreamEvent::Opened { .. })) {
+                self.stream = connection.streams().accept(Dir::Bi).or(self.stream);
             }
         }
         let Some(id) = self.stream else { return };
@@ -368,6 +375,35 @@ impl<'d> Input<'d> {
         self.0 = rest;
         bytes
     }
+}
+
+/// The Handshake packets of a datagram (RFC 9000 sections 12.2 and 17.2).
+fn handshake_packets(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = datagram;
+    let packets = std::iter::from_fn(move || {
+        let (packet, kind) = long_packet(rest)?;
+        rest = rest.get(packet.len()..)?;
+        Some((packet, kind))
+    });
+    packets.filter(|(_, kind)| *kind == 2).map(|(packet, _)| packet)
+}
+
+/// The packet with a long header that begins a datagram, and its type.
+fn long_packet(datagram: &[u8]) -> Option<(&[u8], u8)> {
+    let mut rest = datagram;
+    let first = rest.try_get_u8().ok().filter(|first| first & 0x80 != 0)?;
+    let kind = first >> 4 & 3;
+    rest.try_get_u32().ok()?;
+    for _ in 0..2 {
+        let length = rest.try_get_u8().ok()?;
+        rest = rest.get(usize::from(length)..)?;
+    }
+    if kind == 0 {
+        let length = VarInt::decode(&mut rest).ok()?.into_inner();
+        rest = rest.get(usize::try_from(length).ok()?..)?;
+    }
+    let length = usize::try_from(VarInt::decode(&mut rest).ok()?.into_inner()).ok()?;
+    Some((datagram.get(..datagram.len() - rest.len() + length)?, kind))
 }
 
 #[cfg(test)]

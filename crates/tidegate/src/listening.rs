@@ -100,8 +100,7 @@ pub(crate) fn open(
 
 /// Opens a socket of each of `wanted` that no other one has, as a check: clients of a running server notice nothing.
 pub(crate) fn try_to_open(wanted: &[&ListenerPlan]) -> Opening {
-    let exclusive =
-        |listener: &_| ListenOptions { exclusive: true, ..listen_options(listener) };
+    let exclusive = |listener: &_| ListenOptions { exclusive: true, ..listen_options(listener) };
     open_with(wanted, &mut Vec::new(), 1, exclusive)
 }
 
