@@ -50,7 +50,7 @@ pub struct PoolFigures {
 
 struct PoolShared {
     state: Mutex<State>,
-    /// Notified when the queue is empty and no job runs.
+    /// Notified when the queue is empty and no job runs, once the pool is closed.
     quiet: Condvar,
 }
 
@@ -263,7 +263,8 @@ impl PoolShared {
                 state = self.lock();
                 continue;
             }
-            if state.is_quiet() {
+            // Each is a system call within the lock, for which event loops may wait: only where one waits for it.
+            if state.closed && state.is_quiet() {
                 self.quiet.notify_all();
             }
             if state.closed {
