@@ -6,6 +6,7 @@ mod listener;
 mod packets;
 mod stream;
 mod watched;
+mod write_part;
 
 pub use datagram::Datagram;
 pub use idle_poller::{IdlePoller, ReadyEvent};

@@ -24,6 +24,7 @@ use tidegate_os::{
 use tokio::io::Interest;
 
 use super::watched::{self, Watch, WatchGuard};
+use super::write_part::{PIECES_MAX, WRITE_CHUNK, first_part};
 use crate::share;
 
 /// Bytes given to one sendfile call: a fast client must not keep the event loop from the others (nginx's default of
@@ -168,19 +169,25 @@ impl Stream {
         })
     }
 
-    /// Writes as much as the send buffer takes.
+    /// Writes as much as the send buffer takes, up to [`WRITE_CHUNK`].
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let bytes = bytes.get(..WRITE_CHUNK).unwrap_or(bytes);
         self.poll_write_with(context, bytes.len(), |fd| socket::write(fd, bytes))
     }
 
-    /// Writes several pieces with one call, as much as the send buffer takes.
+    /// Writes several pieces with one call, as much as the send buffer takes, up to [`WRITE_CHUNK`].
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let length = pieces.iter().map(|piece| piece.len()).sum();
-        self.poll_write_with(context, length, |fd| socket::write_vectored(fd, pieces))
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if length <= WRITE_CHUNK {
+            return self.poll_write_with(context, length, |fd| socket::write_vectored(fd, pieces));
+        }
+        let mut room = [IoSlice::new(&[]); PIECES_MAX];
+        let (part, length) = first_part(pieces, &mut room);
+        self.poll_write_with(context, length, |fd| socket::write_vectored(fd, part))
     }
 
     /// Sends a piece of a file without copying it, as much as the send buffer takes; 0 means that
