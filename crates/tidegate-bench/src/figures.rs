@@ -4,6 +4,7 @@
 //! A row has a goal and says whether it was met. Rows that compare two ways alternate between them, so that a slow drift
 //! of the machine affects both alike.
 
+mod collector;
 mod config;
 mod rows;
 mod target;

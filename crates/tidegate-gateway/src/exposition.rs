@@ -166,7 +166,7 @@ impl Family<'_> {
     pub fn sums(&mut self, labels: &Labels<'_>, count: u64, sum: u64) {
         let labels = labels_text(labels);
         for (end, bound, value) in
-            [("_bucket", Some("+Inf"), count), ("_sum", None, sum), ("_count", None, count)]
+            [("_bucket", Some(None), count), ("_sum", None, sum), ("_count", None, count)]
         {
             self.write(end, &labels, bound, value);
             self.out.text.push('\n');
@@ -184,35 +184,17 @@ impl Family<'_> {
         let mut below = 0;
         for (place, count) in counts.iter().enumerate() {
             below += count;
-            let bound = bounds.get(place).map(|micros| self.bound(*micros));
-            self.write("_bucket", labels, Some(bound.as_deref().unwrap_or("+Inf")), below);
+            self.write("_bucket", labels, Some(bounds.get(place).copied()), below);
             // A reset leaves examples of what is not counted any more.
             if let (Some(Some(exemplar)), 1..) = (exemplars.get(place), *count) {
                 self.exemplar(exemplar);
             }
             self.out.text.push('\n');
         }
-        self.write("_sum", labels, None, seconds(micros));
+        self.write("_sum", labels, None, Seconds(micros));
         self.out.text.push('\n');
         self.write("_count", labels, None, below);
         self.out.text.push('\n');
-    }
-
-    /// Writes the bound of a bucket. OpenMetrics has one text for each number: that of Go (section 4.6.1).
-    fn bound(&self, micros: u64) -> String {
-        let text = seconds(micros);
-        match self.out.format {
-            Format::Prometheus => text,
-            Format::OpenMetrics if micros < 100 => {
-                let digits = micros.to_string();
-                let (first, rest) = digits.split_at(1);
-                let rest = rest.trim_end_matches('0');
-                let point = if rest.is_empty() { "" } else { "." };
-                format!("{first}{point}{rest}e-0{}", 7 - digits.len())
-            }
-            Format::OpenMetrics if text.contains('.') => text,
-            Format::OpenMetrics => text + ".0",
-        }
     }
 
     fn exemplar(&mut self, exemplar: &Exemplar) {
@@ -227,16 +209,26 @@ impl Family<'_> {
             write!(text, " # {{trace_id=\"{trace:032x}\"}} {} {whole}.{rest:03}", seconds(*micros));
     }
 
-    fn write(&mut self, end: &str, labels: &str, bound: Option<&str>, value: impl Display) {
+    /// Writes a line but for its end; `bound` is that of a bucket, `None` in it that of the last one.
+    fn write(&mut self, end: &str, labels: &str, bound: Option<Option<u64>>, value: impl Display) {
         let text = &mut self.out.text;
         text.push_str(self.name);
         text.push_str(end);
-        let _ = match (labels.is_empty(), bound) {
-            (true, None) => write!(text, " {value}"),
-            (true, Some(bound)) => write!(text, "{{le=\"{bound}\"}} {value}"),
-            (false, None) => write!(text, "{{{labels}}} {value}"),
-            (false, Some(bound)) => write!(text, "{{{labels},le=\"{bound}\"}} {value}"),
-        };
+        if !labels.is_empty() || bound.is_some() {
+            text.push('{');
+            text.push_str(labels);
+            if let Some(bound) = bound {
+                text.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
+                match bound {
+                    Some(micros) => write_bound(micros, self.out.format, text),
+                    None => text.push_str("+Inf"),
+                }
+                text.push('"');
+            }
+            text.push('}');
+        }
+        // cannot fail: a text takes all characters
+        let _ = write!(text, " {value}");
     }
 }
 
@@ -273,21 +265,61 @@ pub fn label(name: &str, value: &str) -> String {
 fn write_label(name: &str, value: &str, text: &mut String) {
     text.push_str(name);
     text.push_str("=\"");
-    for character in value.chars() {
-        match character {
-            '\\' => text.push_str("\\\\"),
-            '"' => text.push_str("\\\""),
-            '\n' => text.push_str("\\n"),
-            other => text.push(other),
+    let mut rest = value;
+    while let Some((plain, behind)) =
+        rest.find(['\\', '"', '\n']).and_then(|place| rest.split_at_checked(place))
+    {
+        text.push_str(plain);
+        let mut behind = behind.chars();
+        match behind.next() {
+            Some('\n') => text.push_str("\\n"),
+            escaped => text.extend(['\\'].into_iter().chain(escaped)),
         }
+        rest = behind.as_str();
     }
+    text.push_str(rest);
     text.push('"');
+}
+
+/// Writes the bound of a bucket. OpenMetrics has one text for each number: that of Go (section 4.6.1).
+fn write_bound(micros: u64, format: Format, text: &mut String) {
+    // cannot fail: a text takes all characters
+    let _ = match format {
+        Format::Prometheus => write!(text, "{}", Seconds(micros)),
+        Format::OpenMetrics if micros < 100 => {
+            let digits = micros.to_string();
+            let (first, rest) = digits.split_at(1);
+            let rest = rest.trim_end_matches('0');
+            let point = if rest.is_empty() { "" } else { "." };
+            write!(text, "{first}{point}{rest}e-0{}", 7 - digits.len())
+        }
+        Format::OpenMetrics if micros.is_multiple_of(1_000_000) => {
+            write!(text, "{}.0", Seconds(micros))
+        }
+        Format::OpenMetrics => write!(text, "{}", Seconds(micros)),
+    };
+}
+
+/// Microseconds that are written as seconds.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (whole, mut rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        if rest == 0 {
+            return write!(out, "{whole}");
+        }
+        let mut digits = 6;
+        while rest % 10 == 0 {
+            (rest, digits) = (rest / 10, digits - 1);
+        }
+        write!(out, "{whole}.{rest:0digits$}")
+    }
 }
 
 /// Writes microseconds as seconds.
 pub fn seconds(micros: u64) -> String {
-    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    Seconds(micros).to_string()
 }
 
 /// Returns the average of a sum in microseconds, in seconds.

@@ -113,9 +113,10 @@ pub(super) fn traced(
     let front = addresses.front;
     let (exporter, trace) = match collector {
         None => (String::new(), ""),
-        Some(collector) => {
-            (format!("    otel_exporter {{ endpoint {collector}; }}\n"), "otel_trace on; ")
-        }
+        Some(collector) => (
+            format!("    otel_exporter {{ endpoint {collector}; protocol http/protobuf; }}\n"),
+            "otel_trace on; ",
+        ),
     };
     let http =
         format!("{exporter}    server {{ listen {front}; location / {{ {trace}return 200 a; }} }}");

@@ -18,6 +18,8 @@ use crate::start::{Started, free_address};
 
 /// The longest wait for a server or a figure.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of the largest responses.
+const RESPONSE_BYTES: usize = 32 << 20;
 /// The pause between two looks.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
@@ -137,8 +139,11 @@ pub(super) fn fetch(address: SocketAddr, target: &str) -> Result<(Vec<u8>, Durat
     let read = || -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
-        let mut response = Vec::new();
+        // With one call: of several small packets the second one would wait for an acknowledgement.
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
+        // It does not grow while the time runs.
+        let mut response = Vec::with_capacity(RESPONSE_BYTES);
         stream.read_to_end(&mut response)?;
         Ok(response)
     };
