@@ -55,7 +55,12 @@ pub struct Exposition {
 impl Exposition {
     /// Begins a text.
     pub fn new(format: Format) -> Exposition {
-        Exposition { text: String::new(), format }
+        Exposition::of_size(format, 0)
+    }
+
+    /// As [`Exposition::new`], with memory for about so many bytes.
+    pub fn of_size(format: Format, bytes: usize) -> Exposition {
+        Exposition { text: String::with_capacity(bytes), format }
     }
 
     /// Begins a family, whose lines follow. A name occurs once in a text.

@@ -132,7 +132,7 @@ fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet], held: &Held) -> Step<'a> {
     x.response.headers.push_known(Known::Vary, b"Accept");
     let weight: usize = parts.iter().map(Part::weight).sum();
     let write = move || {
-        let mut out = Exposition::new(format);
+        let mut out = Exposition::of_size(format, weight * BYTES_OF_OBJECT);
         parts.into_iter().for_each(|part| part.write(&mut out));
         out.finish()
     };
