@@ -14,7 +14,7 @@ use crate::cache::config::settings::{CacheSettings, ZoneSelection};
 use crate::cache::decide::decision::CacheDecision;
 use crate::cache::decide::facts::Demands;
 use crate::cache::gateway::Gateway;
-use crate::cache::lookup::{self, CacheLookup};
+use crate::cache::lookup::{self, CacheLookup, CountedUses};
 use crate::cache::purge;
 use crate::cache::ring::serve;
 use crate::cache::serve::{entry, passed};
@@ -68,7 +68,8 @@ pub(crate) fn handle<'a>(
     let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
     x.modules.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
     let now = clock::unix_millis();
-    let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
+    let mut counted = CountedUses::default();
+    let lookup = lookup::look_now(store, &main, &x.request.head.headers, &mut counted, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let asked_to = serve::bypasses(x);
     let bypass = asked_to || !cache.bypass.is_empty() && any_is_true(&cache.bypass, x);
@@ -93,6 +94,7 @@ pub(crate) fn handle<'a>(
         terms,
         bypass,
         owners: Vec::new(),
+        counted,
         too_early: false,
     };
     Ok(Step::Wait(Box::pin(session.run(x, lookup, now))))

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
+use tidegate_cache::{Fill, Key, KeyHash, Lookup, OpenEntry, Store};
 use tidegate_codec::Headers;
 use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_codec::caching::write_variant;
@@ -59,20 +59,45 @@ pub(super) struct Variants {
     variant_set: u64,
 }
 
+/// The uses of its keys so far, as one request has counted them: itself once, at its first lookup of the main key and of a
+/// variant's. Requests that come while it waits are not among them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CountedUses {
+    main: u32,
+    variant: Option<(KeyHash, u32)>,
+}
+
+impl CountedUses {
+    /// Returns the uses of a variant's key, counting one unless that was done.
+    fn of_variant(&mut self, store: &Store, key: &Key, now: u64) -> u32 {
+        match self.variant {
+            Some((hash, uses)) if hash == *key.hash() => uses,
+            _ => {
+                let uses = store.lookup(key, now).uses;
+                self.variant = Some((*key.hash(), uses));
+                uses
+            }
+        }
+    }
+}
+
 /// Looks up without waiting; `None` when a file has to be opened first. Counts a use.
 pub(super) fn look_now(
     store: &Store,
     main: &Key,
     request: &Headers,
+    counted: &mut CountedUses,
     now: u64,
 ) -> Option<CacheLookup> {
     let lookup = newest(store.lookup(main, now), request);
+    counted.main = lookup.uses;
     match found(&lookup, request) {
         LookupStep::This => Some(at_main_key(main, lookup)),
         LookupStep::Unopened => None,
         LookupStep::Variant(variants) => {
             let key = variant_key(main, &variants.names, request);
             let lookup = store.lookup(&key, now);
+            counted.variant = Some((*key.hash(), lookup.uses));
             match found(&lookup, request) {
                 LookupStep::Unopened => None,
                 found => Some(at_variant_key(key, variants, found, lookup)),
@@ -81,19 +106,23 @@ pub(super) fn look_now(
     }
 }
 
-/// Looks up, opening files as needed. Counts no use: `look_now` has counted it.
-pub(super) async fn look(store: &Store, main: &Key, request: &Headers, now: u64) -> CacheLookup {
+/// Looks up, opening files as needed. Counts no use of what [`look_now`] has counted.
+pub(super) async fn look(
+    store: &Store,
+    main: &Key,
+    request: &Headers,
+    counted: &mut CountedUses,
+    now: u64,
+) -> CacheLookup {
     let lookup = newest(opened(store, main, now).await, request);
+    let lookup = Lookup { uses: counted.main, ..lookup };
     let variants = match found(&lookup, request) {
         LookupStep::This | LookupStep::Unopened => return at_main_key(main, lookup),
         LookupStep::Variant(variants) => variants,
     };
     let key = variant_key(main, &variants.names, request);
-    let mut lookup = opened(store, &key, now).await;
-    if lookup.uses == 0 {
-        // `look_now` did not reach the variant's key.
-        lookup.uses = store.lookup(&key, now).uses;
-    }
+    let uses = counted.of_variant(store, &key, now);
+    let lookup = Lookup { uses, ..opened(store, &key, now).await };
     let found = found(&lookup, request);
     at_variant_key(key, variants, found, lookup)
 }

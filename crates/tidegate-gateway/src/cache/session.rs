@@ -16,6 +16,7 @@
 //! Cancelling: a session is dropped when its client leaves. It owns no fill: one that has begun continues in its own
 //! task. Until the task is started the session holds the writer, and dropping that ends the fill for its waiters.
 
+mod look;
 mod peers;
 mod range;
 
@@ -29,7 +30,7 @@ use tidegate_codec::date::parse_http;
 use tidegate_codec::request::Method;
 use tidegate_core::exchange::Conditions;
 use tidegate_core::template::any_is_true;
-use tidegate_core::timeline::{Cause, Timeline, blame};
+use tidegate_core::timeline::Timeline;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
@@ -43,7 +44,7 @@ use crate::cache::fill::origin::OriginFetch;
 use crate::cache::fill::task::{FillEvent, FillTask, next_event, start};
 use crate::cache::fill::uncacheable::let_others_ask;
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
-use crate::cache::lookup::{self, CacheLookup, filling_of};
+use crate::cache::lookup::{self, CacheLookup, CountedUses, filling_of};
 use crate::cache::meta::decoded;
 use crate::cache::ring::serve::remark;
 use crate::cache::serve::{entry, fill_body, passed, wait};
@@ -65,7 +66,9 @@ pub(super) struct CacheSession {
     pub bypass: bool,
     /// The servers that are asked in front of the origin; none where this one owns the key.
     pub owners: Vec<Arc<Peer>>,
-    /// The key has fewer uses than `*_cache_min_uses`, and the owners are asked all the same: nothing is stored here.
+    /// The uses of the key as this request has counted them.
+    pub counted: CountedUses,
+    /// The key has fewer uses than `*_cache_min_uses`: nothing is stored here, whether or not the owners are asked.
     pub too_early: bool,
 }
 
@@ -176,27 +179,6 @@ impl CacheSession {
             Output::Leave => NextStep::Done(self.gateway.client_left(x)),
             Output::Refuse => NextStep::Done(Step::Status(504)),
         }
-    }
-
-    /// Looks up, opening files as needed.
-    async fn look(&self, x: &Exchange, now: u64) -> CacheLookup {
-        let lookup = lookup::look(&self.store, &self.main, &x.request.head.headers, now).await;
-        self.settled(x, lookup, clock::unix_millis()).await
-    }
-
-    /// Waits for the object of a fill that is complete but may not be served to this request as it is: the object,
-    /// which is stored in a moment, may suit it (`max-stale`), or has validators.
-    async fn settled(&self, x: &Exchange, lookup: CacheLookup, now: u64) -> CacheLookup {
-        let Some(fill) = lookup.fill.as_ref() else { return lookup };
-        let filling = filling_of(x, fill, self.terms.as_ref(), now);
-        // By nginx's rules a response that is stale on arrival is for the requests that waited for it.
-        let is_stale = || fill.head_now().is_some_and(|head| head.times.valid_until <= now);
-        if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
-            return lookup;
-        }
-        blame(Cause::Disk, fill.placed()).await;
-        let now = clock::unix_millis();
-        lookup::look(&self.store, &self.main, &x.request.head.headers, now).await
     }
 
     fn serve(

@@ -18,13 +18,19 @@ use crate::slice;
 
 impl CacheSession {
     /// Returns the input for the decision. Where a peer is asked, it is the owner that counts uses.
+    ///
+    /// A fill of a key with too few uses may run: one that asks the owner, or whose request does not use what is stored. A
+    /// request beside it fetches, and stores no more than without it.
     pub(super) fn input(&mut self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Input {
         let input = lookup.input(x, self.terms.as_ref(), now);
-        self.too_early = match input {
-            Input::Absent { uses } if uses < self.cache.rules.min_uses => self.asks(lookup, now),
-            _ => false,
-        };
-        if self.too_early { Input::Absent { uses: u32::MAX } } else { input }
+        let is_stored = matches!(input, Input::Found(_));
+        self.too_early = !is_stored && lookup.uses() < self.cache.rules.min_uses;
+        match input {
+            Input::Absent { .. } if self.too_early && self.asks(lookup, now) => {
+                Input::Absent { uses: u32::MAX }
+            }
+            _ => input,
+        }
     }
 
     /// Returns whether there are owners to be asked, and the key's responses are stored.

@@ -13,7 +13,7 @@ use tidegate_codec::caching::write_variant;
 use tidegate_rt::worker::block_on;
 
 use crate::cache::fill::task::begin_after_placing;
-use crate::cache::lookup::look_now;
+use crate::cache::lookup::{CacheLookup, CountedUses, look, look_now};
 use crate::cache::meta::Meta;
 
 fn store() -> Store {
@@ -42,25 +42,53 @@ fn begin(store: &Store, key: &Key, vary: &str, asked: &Headers) -> FillWriter {
     writer
 }
 
+fn looked(store: &Store, main: &Key, request: &Headers) -> CacheLookup {
+    look_now(store, main, request, &mut CountedUses::default(), 2).expect("open")
+}
+
 #[test]
 fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
     let (store, main) = (store(), Key::new(&b"/a"[..]));
     let by_z = request(&[("x-z", "1")]);
     drop(begin(&store, &main, "x-z", &by_z).commit(1));
-    let found = look_now(&store, &main, &by_z, 2).expect("open");
+    let found = looked(&store, &main, &by_z);
     assert!(found.entry.is_some() && found.fill.is_none());
 
     let by_y = request(&[("x-y", "1")]);
     let filling = begin(&store, &main, "x-y", &by_y);
-    let found = look_now(&store, &main, &by_y, 2).expect("open");
+    let found = looked(&store, &main, &by_y);
     assert!(found.entry.is_none() && found.fill.is_some() && found.names.is_empty());
     // Another variant of the newer response, which is no variant of the older one.
-    let other = look_now(&store, &main, &request(&[("x-y", "2")]), 2).expect("open");
+    let other = looked(&store, &main, &request(&[("x-y", "2")]));
     assert!(other.entry.is_none() && other.fill.is_none());
     // Requests that the older one suits are served by it until then.
-    let found = look_now(&store, &main, &by_z, 2).expect("open");
+    let found = looked(&store, &main, &by_z);
     assert!(found.entry.is_some());
     drop(filling);
+}
+
+#[test]
+fn a_request_counts_itself_once_and_none_that_come_after_it() {
+    let (store, main) = (store(), Key::new(&b"/a"[..]));
+    let (first, other) = (request(&[("x-z", "1")]), request(&[("x-z", "2")]));
+    let mut counted = CountedUses::default();
+    let found = look_now(&store, &main, &first, &mut counted, 2).expect("nothing to open");
+    assert_eq!(found.uses(), 1);
+    assert_eq!(looked(&store, &main, &first).uses(), 2);
+    block_on(async {
+        let again = look(&store, &main, &first, &mut counted, 3).await;
+        assert_eq!(again.uses(), 1);
+        // Now there is an object of another variant, and the variant's key has a use of its own.
+        drop(begin(&store, &main, "x-z", &other).commit(3));
+        for _ in 0..2 {
+            let variant = look(&store, &main, &first, &mut counted, 4).await;
+            assert_eq!((variant.uses(), variant.names.len()), (1, 1));
+        }
+        assert_eq!(looked(&store, &main, &first).uses(), 2);
+        let again = look(&store, &main, &first, &mut counted, 5).await;
+        assert_eq!(again.uses(), 1);
+    })
+    .expect("a loop");
 }
 
 #[test]
