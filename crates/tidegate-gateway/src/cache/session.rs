@@ -121,9 +121,6 @@ impl CacheSession {
                 continue;
             }
             next = match next {
-                NextStep::Decide if self.would_wait_for_peer(x, &lookup) => {
-                    NextStep::Do(Output::Fetch(Sharing::Alone))
-                }
                 NextStep::Decide => NextStep::Inform(self.input(x, &lookup, now)),
                 NextStep::Inform(input) => {
                     NextStep::Do(self.decision.step(&self.cache.rules, input, now))

@@ -46,6 +46,18 @@ pub(crate) enum Input {
     ClientGone,
 }
 
+impl Input {
+    /// Returns the input for a request that does not wait for the running fill, nor follow it.
+    pub(crate) fn beside_fill(mut self) -> Input {
+        if let Input::Found(StoredState { filling: Some(filling), .. }) | Input::Filling(filling) =
+            &mut self
+        {
+            filling.joinable = false;
+        }
+        self
+    }
+}
+
 /// How a fetch is shared with other requests of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {

@@ -23,6 +23,7 @@ impl CacheSession {
     /// request beside it fetches, and stores no more than without it.
     pub(super) fn input(&mut self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Input {
         let input = lookup.input(x, self.terms.as_ref(), now);
+        let input = if self.would_wait_for_peer(x, lookup) { input.beside_fill() } else { input };
         let is_stored = matches!(input, Input::Found(_));
         self.too_early = !is_stored && lookup.uses() < self.cache.rules.min_uses;
         match input {
@@ -56,7 +57,7 @@ impl CacheSession {
     }
 
     /// Returns whether this is the request of a peer, and the running fill asks a peer as well.
-    pub(super) fn would_wait_for_peer(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
+    fn would_wait_for_peer(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
         let is_headless = lookup.fill.as_ref().is_some_and(|fill| fill.head_now().is_none());
         is_headless
             && is_of_peer(x)
