@@ -35,7 +35,7 @@ impl Choice {
         Choice { bound: Some(route.into()), ..Choice::default() }
     }
 
-    /// Makes a choice of one server, or of none where that one cannot be used.
+    /// Makes a choice of one server, or of none where that one cannot be used now: it does not wait in the `queue`.
     pub fn only(peer: &Peer) -> Choice {
         Choice { only: Some(peer.id), ..Choice::default() }
     }

@@ -217,8 +217,8 @@ impl Group {
         Some(Lease { peer, group })
     }
 
-    /// Waits in the `queue` for a server, where there is one; returns it with the time. `None`: the queue is full, or
-    /// the time limit has passed.
+    /// Waits in the `queue` for a server, where there is one; returns it with the time. `None`: the queue is full, the
+    /// time limit has passed, or the choice is of one server alone, whose caller has something else to do.
     ///
     /// Requests get servers in the order of arrival: only the first one in the queue looks for one, and the next one does
     /// when it has left. It checks twice a second by itself: the end of a server's `fail_timeout` wakes none.
@@ -226,7 +226,7 @@ impl Group {
     /// A place in the queue is a ticket, which is given back when this future is dropped; a wake-up that it had been
     /// sent goes to the next waiter.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
-        let (most, time) = self.options.queue?;
+        let (most, time) = self.options.queue.filter(|_| choice.only.is_none())?;
         let Some(ticket) = Ticket::take(self, most) else {
             self.overflows.fetch_add(1, Ordering::Relaxed);
             return None;

@@ -4,6 +4,7 @@
 //! owner ── response with its terms ─────────────► used: followed by this server's clients, stored if it is hot
 //!   ├ its origin has failed ────────────────────► the same failure here: no other server is asked
 //!   ├ refused, broken, no sign within ALIVE_MAX ► counts as a failure of the peer (`max_fails`); the next one, then the origin
+//!   ├ no free connection (`max_conns`) ─────────► the next one, then the origin, without a wait in the group's `queue`
 //!   └ a response without terms of a cache, one that was purged here, none in time behind the sign ► the origin
 //! ```
 //! The sign of a living owner is a 103: behind it the owner's own time limits decide, and the limit here is
