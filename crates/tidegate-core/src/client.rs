@@ -242,12 +242,26 @@ pub trait Client {
     }
 }
 
-/// The client of an exchange without a socket.
-pub struct NoClient;
-
-impl Client for NoClient {
+/// A [`Client`] without a socket: nothing is sent to it, and it cancels nothing. It is a trait of its own, so that a
+/// driver cannot leave out a method of [`Client`].
+pub trait Socketless {
+    /// As [`Client::poll_closed`].
     fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
+    }
+
+    /// Notes that an interim (1xx) response would be sent.
+    fn note_interim(&self) {}
+
+    /// As [`Client::tcp_info`].
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        None
+    }
+}
+
+impl<T: Socketless> Client for T {
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        Socketless::poll_closed(self, context)
     }
 
     fn cancel(&self, _code: CancelCode) {}
@@ -257,6 +271,16 @@ impl Client for NoClient {
         _status: u16,
         _headers: &'a Headers,
     ) -> LocalFuture<'a, io::Result<()>> {
+        self.note_interim();
         Box::pin(async { Ok(()) })
     }
+
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        Socketless::tcp_info(self)
+    }
 }
+
+/// The client of an exchange that has none.
+pub struct NoClient;
+
+impl Socketless for NoClient {}

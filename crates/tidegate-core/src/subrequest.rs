@@ -9,7 +9,6 @@
 //! A subrequest has its parent's connection, fields and variables, passes the phases from the server's rewrites on,
 //! and skips access checks, which its parent has passed. The caller owns it: dropping it ends it.
 
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +19,7 @@ use tidegate_codec::{Headers, Known};
 
 use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};
-use crate::client::{CancelCode, Client};
+use crate::client::{Client, Socketless};
 use crate::error_log::Level;
 use crate::exchange::{DeliveryHints, Exchange, ExchangeKind, Outcome};
 pub use crate::exchange::{Inherited, Lineage};
@@ -287,23 +286,13 @@ impl BodyStream for ReplyBody {
     }
 }
 
-/// The client of a subrequest: its closing is visible, but nothing is sent to it.
+/// The client of a subrequest: its closing is visible, but nothing is sent to it, and a subrequest cannot cancel the
+/// client's request.
 struct SubrequestClient(Rc<dyn Client>);
 
-impl Client for SubrequestClient {
+impl Socketless for SubrequestClient {
     fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
         self.0.poll_closed(context)
-    }
-
-    /// Does nothing: a subrequest cannot cancel the client's request.
-    fn cancel(&self, _code: CancelCode) {}
-
-    fn send_interim<'a>(
-        &'a self,
-        _status: u16,
-        _headers: &'a Headers,
-    ) -> LocalFuture<'a, io::Result<()>> {
-        Box::pin(async { Ok(()) })
     }
 
     fn tcp_info(&self) -> Option<[u32; 4]> {

@@ -13,17 +13,15 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_cache::Key;
-use tidegate_codec::Headers;
 use tidegate_codec::request::Method;
-use tidegate_core::client::{CancelCode, Client};
-use tidegate_core::{Exchange, LocalFuture};
+use tidegate_core::Exchange;
+use tidegate_core::client::Socketless;
 use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
 use tidegate_upstream::peers::{Choice, Outcome, Peer};
@@ -265,19 +263,8 @@ fn patience(settings: &FetchSettings, tries: u32) -> Duration {
 /// Notes the first sign of a peer.
 struct Alive(Cell<bool>);
 
-impl Client for Alive {
-    fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-
-    fn cancel(&self, _code: CancelCode) {}
-
-    fn send_interim<'a>(
-        &'a self,
-        _status: u16,
-        _headers: &'a Headers,
-    ) -> LocalFuture<'a, io::Result<()>> {
+impl Socketless for Alive {
+    fn note_interim(&self) {
         self.0.set(true);
-        Box::pin(async { Ok(()) })
     }
 }

@@ -1,12 +1,9 @@
 //! The order of the phases, and the effect of each step in each phase.
 
-use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use tidegate_codec::Headers;
-use tidegate_core::LocalFuture;
-use tidegate_core::client::{CancelCode, Client};
+use tidegate_core::client::Socketless;
 use tidegate_core::phases;
 
 use crate::tests::probe::trace;
@@ -142,19 +139,9 @@ fn an_allowed_request_gets_no_challenge() {
 /// A client that has closed its connection.
 struct Gone;
 
-impl Client for Gone {
+impl Socketless for Gone {
     fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
-    }
-
-    fn cancel(&self, _code: CancelCode) {}
-
-    fn send_interim<'a>(
-        &'a self,
-        _status: u16,
-        _headers: &'a Headers,
-    ) -> LocalFuture<'a, io::Result<()>> {
-        Box::pin(async { Err(io::ErrorKind::BrokenPipe.into()) })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,7 +10,7 @@ use bytes::Bytes;
 use tidegate_codec::Headers;
 use tidegate_codec::request::Method;
 use tidegate_core::LocalFuture;
-use tidegate_core::client::{CancelCode, Client};
+use tidegate_core::client::{Client, Socketless};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::subrequest::{
@@ -254,20 +253,13 @@ struct Counting {
     interim: Cell<u32>,
 }
 
-impl Client for Counting {
+impl Socketless for Counting {
     fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
         if self.gone.get() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn cancel(&self, _code: CancelCode) {}
-
-    fn send_interim<'a>(
-        &'a self,
-        _status: u16,
-        _headers: &'a Headers,
-    ) -> LocalFuture<'a, io::Result<()>> {
+    fn note_interim(&self) {
         self.interim.set(self.interim.get() + 1);
-        Box::pin(async { Ok(()) })
     }
 
     fn tcp_info(&self) -> Option<[u32; 4]> {
