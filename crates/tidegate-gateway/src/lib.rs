@@ -56,6 +56,8 @@ pub use cache::decide::conditions::comparison as if_modified_since;
 #[doc(hidden)]
 pub use cache::purge_sync::fuzz_purge_entries;
 #[doc(hidden)]
+pub use cache::ring::fuzz_peer_field;
+#[doc(hidden)]
 pub use cache::tier::fuzz as fuzz_tier_objects;
 pub use common::content::{read_body, read_body_by};
 pub use common::state::attempts;

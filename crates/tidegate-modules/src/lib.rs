@@ -103,7 +103,8 @@ pub use http::log::{fuzz_error_log, fuzz_json_log};
 pub use http::otel::fuzz_otel;
 #[doc(hidden)]
 pub use tidegate_gateway::{
-    fuzz_discovery, fuzz_keyval_pairs, fuzz_log_query, fuzz_purge_entries, fuzz_tier_objects,
+    fuzz_discovery, fuzz_keyval_pairs, fuzz_log_query, fuzz_peer_field, fuzz_purge_entries,
+    fuzz_tier_objects,
 };
 
 /// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers

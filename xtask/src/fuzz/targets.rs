@@ -39,6 +39,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "cache_journal", run: tidegate_cache::fuzz_journal },
     Target { name: "purge_entries", run: tidegate_modules::fuzz_purge_entries },
     Target { name: "tier_objects", run: tidegate_modules::fuzz_tier_objects },
+    Target { name: "cache_peer", run: tidegate_modules::fuzz_peer_field },
     Target { name: "purge_rules", run: tidegate_cache::fuzz_purge_rules },
     Target { name: "file_names", run: tidegate_os::names::fuzz_names },
     Target { name: "cache_operations", run: tidegate_cache::fuzz::fuzz_operations },

@@ -28,12 +28,14 @@
 //! | `serve` | requests of peers in a location, and their responses |
 //! | `purged` | what was purged here lately, so that no peer brings it back |
 //! | `figures` | what is counted |
+//! | `fuzz` | the text of the field by any bytes |
 
 pub(crate) mod ask;
 pub(crate) mod config;
 mod enter;
 pub(crate) mod field;
 mod figures;
+mod fuzz;
 mod peer_request;
 pub(crate) mod purged;
 pub(crate) mod remarks;
@@ -57,6 +59,7 @@ use tidegate_upstream::{Group, LogContext};
 
 use super::counter::Figure;
 pub(crate) use figures::{RING_FIGURES, RingFigures};
+pub use fuzz::fuzz_peer_field;
 
 /// Most peers that one miss asks, one after the other, before the origin.
 const ASKED_MAX: usize = 2;

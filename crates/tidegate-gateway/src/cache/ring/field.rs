@@ -185,8 +185,9 @@ fn client_of(text: &str) -> Option<Address> {
     if text == "unix:" {
         return Some(Address::Unix(String::new()));
     }
-    if let Ok(address) = text.parse() {
-        return Some(Address::Inet(address));
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        // A scope would be one of the sender.
+        return Some(Address::Inet(SocketAddr::new(address.ip(), address.port())));
     }
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let ip = match bracketed {

@@ -37,6 +37,9 @@ fn claims_survive_the_way() {
     }
     let unknown = format!("a:1; key={}; new=1; more", "0".repeat(32));
     assert!(PeerClaim::parse(unknown.as_bytes()).is_some(), "a later version adds parameters");
+    let scoped = format!("a; key={}; for=[fe80::1%7]:80", "0".repeat(32));
+    let scoped = PeerClaim::parse(scoped.as_bytes()).and_then(|claim| claim.client);
+    assert_eq!(scoped, client("[fe80::1]:80"), "the scope is that of another server");
     for wrong in ["1.2.3", "::1", "[1.2.3.4]", "1.2.3.4:", "1.2.3.4:65536", "unix:/a", "a", ""] {
         let wrong = format!("a; key={}; for={wrong}", "0".repeat(32));
         assert_eq!(PeerClaim::parse(wrong.as_bytes()), None, "{wrong}");

@@ -19,8 +19,8 @@ use crate::slice;
 impl CacheSession {
     /// Returns the input for the decision. Where a peer is asked, it is the owner that counts uses.
     ///
-    /// A fill of a key with too few uses may run: one that asks the owner, or whose request does not use what is stored. A
-    /// request beside it fetches, and stores no more than without it.
+    /// A fill of a key with too few uses may run: one that asks the owner, or whose request does not use what is
+    /// stored. A request beside it fetches, and stores no more than without it.
     pub(super) fn input(&mut self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Input {
         let input = lookup.input(x, self.terms.as_ref(), now);
         let input = if self.would_wait_for_peer(x, lookup) { input.beside_fill() } else { input };
