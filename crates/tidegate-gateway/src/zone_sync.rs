@@ -118,8 +118,7 @@ fn open(written: &StoreConf, plan: &mut PlanBuilder<'_>) -> Result<SyncStore, Di
     };
     let StoreConf { name, address, timeout, .. } = written;
     // An engine with its connection's figures stays as long as nothing about it changes.
-    let url = &written.url;
-    let sentinel = &address.sentinel;
+    let StoreConf { url, sentinel, .. } = written;
     let key = format!("{} {name} {url} {sentinel:?} {timeout:?} {identity}", plan.in_stream());
     let make = || {
         let (address, timeout) = (address.clone(), *timeout);

@@ -4,7 +4,7 @@
 //! let address = tidegate_store::Address::parse("rediss://app:p%40ss@one:7000,two/2").unwrap();
 //! assert!(address.tls);
 //! assert_eq!((address.hosts[1].name.as_str(), address.hosts[1].port), ("two", 6379));
-//! assert_eq!((address.password.as_deref(), address.database), (Some("p@ss"), 2));
+//! assert_eq!((address.login.password.as_deref(), address.database), (Some("p@ss"), 2));
 //! ```
 
 use std::fmt;
@@ -17,14 +17,30 @@ pub struct Address {
     /// The hosts in order of preference. One is used at a time: the others are its replicas, or stand by. With `sentinel` they
     /// are Sentinels, which are asked for the engine.
     pub hosts: Vec<Host>,
-    /// The name by which Sentinels know the engine.
-    pub sentinel: Option<String>,
+    /// What the hosts are asked for, where they are Sentinels.
+    pub sentinel: Option<Sentinel>,
+    /// The login of the engine.
+    pub login: Login,
+    /// The number of the database.
+    pub database: u32,
+}
+
+/// How Sentinels are asked for an engine: `[USER:PASSWORD@]NAME`. They have a login of their own.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The name by which they know the engine.
+    pub name: String,
+    /// Their login.
+    pub login: Login,
+}
+
+/// A password, and perhaps a user; none of both where no login is needed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Login {
     /// The user, if there is one beside the password.
     pub user: Option<String>,
     /// The password.
     pub password: Option<String>,
-    /// The number of the database.
-    pub database: u32,
 }
 
 /// A host with its port.
@@ -52,18 +68,18 @@ impl Address {
         Address::parse_with(url, PORT_DEFAULT, None)
     }
 
-    /// Parses a URL whose hosts are Sentinels that know the engine by this name.
+    /// Parses a URL whose hosts are Sentinels, and how they are asked.
     ///
     /// # Errors
     /// As [`Address::parse`].
-    pub fn parse_sentinels(url: &str, name: &str) -> Result<Address, &'static str> {
-        Address::parse_with(url, SENTINEL_PORT_DEFAULT, Some(name.to_owned()))
+    pub fn parse_sentinels(url: &str, sentinel: Sentinel) -> Result<Address, &'static str> {
+        Address::parse_with(url, SENTINEL_PORT_DEFAULT, Some(sentinel))
     }
 
     fn parse_with(
         url: &str,
         port_default: u16,
-        sentinel: Option<String>,
+        sentinel: Option<Sentinel>,
     ) -> Result<Address, &'static str> {
         let (tls, rest) = match (url.strip_prefix("redis://"), url.strip_prefix("rediss://")) {
             (Some(rest), _) => (false, rest),
@@ -75,11 +91,7 @@ impl Address {
                 "a URL with `?` or `#` is not supported; in a password write `%3F` and `%23`",
             );
         }
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (Some(login), rest),
-            None => (None, rest),
-        };
-        let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+        let (login, rest) = split_login(rest)?;
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
         let database = match database {
             "" => 0,
@@ -92,12 +104,27 @@ impl Address {
         if hosts.len() > HOSTS_MAX {
             return Err("more than 16 hosts");
         }
-        Ok(Address { tls, hosts, sentinel, user, password, database })
+        Ok(Address { tls, hosts, sentinel, login, database })
+    }
+}
+
+impl Sentinel {
+    /// Parses `[USER:PASSWORD@]NAME`.
+    ///
+    /// # Errors
+    /// The reason, in words for a diagnostic.
+    pub fn parse(text: &str) -> Result<Sentinel, &'static str> {
+        // The name itself has no `@`: Sentinels know letters, digits and `.-_` alone.
+        let (login, name) = split_login(text)?;
+        match name.is_empty() {
+            true => Err("the name by which Sentinels know the engine is missing"),
+            false => Ok(Sentinel { name: name.to_owned(), login }),
+        }
     }
 }
 
 impl fmt::Display for Address {
-    /// Writes the URL without user and password.
+    /// Writes the URL without users and passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls { "rediss://" } else { "redis://" })?;
         for (index, host) in self.hosts.iter().enumerate() {
@@ -105,7 +132,7 @@ impl fmt::Display for Address {
         }
         write!(f, "/{}", self.database)?;
         match &self.sentinel {
-            Some(name) => write!(f, " sentinel={name}"),
+            Some(sentinel) => write!(f, " sentinel={}", sentinel.name),
             None => Ok(()),
         }
     }
@@ -126,13 +153,12 @@ impl fmt::Display for Host {
     }
 }
 
-/// User and password.
-type Login = (Option<String>, Option<String>);
-
-fn parse_login(login: &str) -> Result<Login, &'static str> {
+/// Splits `[USER:PASSWORD@]REST`.
+fn split_login(text: &str) -> Result<(Login, &str), &'static str> {
+    let Some((login, rest)) = text.rsplit_once('@') else { return Ok((Login::default(), text)) };
     let (user, password) = login.split_once(':').ok_or("expected `USER:PASSWORD@`")?;
-    let user = decode(user)?;
-    Ok((Some(user).filter(|user| !user.is_empty()), Some(decode(password)?)))
+    let user = Some(decode(user)?).filter(|user| !user.is_empty());
+    Ok((Login { user, password: Some(decode(password)?) }, rest))
 }
 
 fn parse_host(text: &str, port_default: u16) -> Result<Host, &'static str> {

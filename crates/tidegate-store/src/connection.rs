@@ -14,7 +14,7 @@ use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Client, Io, Protocols, TlsTarget};
 
-use crate::address::{Address, Host};
+use crate::address::{Address, Host, Login, Sentinel};
 use crate::command::Command;
 use crate::engine::{Call, CallError, Engine, count, reason_of};
 use crate::resp::{Decoder, Value};
@@ -63,8 +63,8 @@ impl Connection {
         let opening = async {
             match &engine.settings.address.sentinel {
                 None => Connection::try_open(engine, host).await,
-                Some(name) => {
-                    let found = Connection::ask_sentinel(engine, host, name).await?;
+                Some(sentinel) => {
+                    let found = Connection::ask_sentinel(engine, host, sentinel).await?;
                     Connection::try_open(engine, &found).await
                 }
             }
@@ -75,12 +75,16 @@ impl Connection {
         }
     }
 
-    /// Asks a Sentinel for the engine of this name (`SENTINEL get-master-addr-by-name`).
-    async fn ask_sentinel(engine: &Engine, host: &Host, name: &str) -> Result<Host, Arc<str>> {
+    /// Asks a Sentinel for the engine of a name (`SENTINEL get-master-addr-by-name`), after the login of Sentinels.
+    async fn ask_sentinel(
+        engine: &Engine,
+        host: &Host,
+        Sentinel { name, login }: &Sentinel,
+    ) -> Result<Host, Arc<str>> {
+        let mut connection = Connection::dial(engine, host).await?;
+        connection.authenticate(login, host).await?;
         let question = Command::new("SENTINEL").arg(b"get-master-addr-by-name");
-        let reply =
-            Connection::dial(engine, host).await?.ask(&question.arg(name.as_bytes())).await?;
-        match reply {
+        match connection.ask(&question.arg(name.as_bytes())).await? {
             Value::Error(text) => Err(format!("Sentinel {host}: {}", reason_of(&text)).into()),
             Value::Null => Err(format!("Sentinel {host} does not know \"{name}\"").into()),
             reply => host_of(&reply)
@@ -125,13 +129,13 @@ impl Connection {
     async fn log_in(&mut self, engine: &Engine, host: &Host) -> Result<(), Arc<str>> {
         let address = &engine.settings.address;
         let mut hello = Command::new("HELLO").arg(b"3");
-        if let Some(password) = &address.password {
-            let user = address.user.as_deref().unwrap_or("default");
+        if let Some(password) = &address.login.password {
+            let user = address.login.user.as_deref().unwrap_or("default");
             hello = hello.arg(b"AUTH").arg(user.as_bytes()).arg(password.as_bytes());
         }
         match self.ask(&hello).await? {
             Value::Error(text) if text.starts_with(b"ERR") || text.starts_with(b"NOPROTO") => {
-                self.log_in_by_old_commands(engine, host).await?;
+                self.authenticate(&address.login, host).await?;
             }
             Value::Error(text) => return Err(refusal(host, &text)),
             Value::List(fields) if self.has_others && is_replica(&fields) => {
@@ -148,15 +152,11 @@ impl Connection {
         Ok(())
     }
 
-    async fn log_in_by_old_commands(
-        &mut self,
-        engine: &Engine,
-        host: &Host,
-    ) -> Result<(), Arc<str>> {
-        let address = &engine.settings.address;
-        let Some(password) = &address.password else { return Ok(()) };
+    /// Logs in by AUTH, which engines and Sentinels of all versions know; nothing is sent without a password.
+    async fn authenticate(&mut self, login: &Login, host: &Host) -> Result<(), Arc<str>> {
+        let Some(password) = &login.password else { return Ok(()) };
         let mut auth = Command::new("AUTH");
-        if let Some(user) = &address.user {
+        if let Some(user) = &login.user {
             auth = auth.arg(user.as_bytes());
         }
         match self.ask(&auth.arg(password.as_bytes())).await? {

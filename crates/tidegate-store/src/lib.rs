@@ -24,7 +24,7 @@ pub mod resp;
 mod run;
 pub mod s3;
 
-pub use address::{Address, HOSTS_MAX, Host, PORT_DEFAULT, SENTINEL_PORT_DEFAULT};
+pub use address::{Address, HOSTS_MAX, Host, Login, PORT_DEFAULT, SENTINEL_PORT_DEFAULT, Sentinel};
 pub use command::{Command, Script};
 pub use engine::{
     CallError, Engine, EngineSettings, Figures, QUEUE_BYTES_MAX, QUEUE_MAX, Reply, State,

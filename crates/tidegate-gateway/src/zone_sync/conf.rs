@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_conf::{
     Args, Arity, Contexts, Diagnostic, Directive, Span, Word, parse_milliseconds, row,
 };
-use tidegate_store::Address;
+use tidegate_store::{Address, Sentinel};
 
 use super::WAIT;
 
@@ -19,6 +19,7 @@ pub struct Conf {
 pub(super) struct StoreConf {
     pub(super) name: String,
     pub(super) url: String,
+    pub(super) sentinel: Option<String>,
     pub(super) address: Address,
     pub(super) interval: Duration,
     pub(super) timeout: Duration,
@@ -45,10 +46,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[row(
     "",
     "An engine (Redis from 5 on, Valkey) by which servers share the zones that have `sync`: \
      `zone_sync_store redis[s]://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/DATABASE] [name=NAME] [interval=TIME] \
-     [timeout=TIME] [prefix=TEXT] [sentinel=NAME] [ssl_verify=on|off] [ssl_trusted_certificate=FILE]`. Special characters of the password are \
-     written as `%` and two digits. Of several hosts the first one is used that accepts writes. With `sentinel=NAME` the hosts are \
-     Sentinels (port 26379), which are asked without a login for the engine that they know by this name: at each connection, so that \
-     another one that has taken over is used as soon as they say so; until then zones decide as without a store. `rediss` is TLS, verified by \
+     [timeout=TIME] [prefix=TEXT] [sentinel=[USER:PASSWORD@]NAME] [ssl_verify=on|off] [ssl_trusted_certificate=FILE]`. \
+     Special characters of a password are written as `%` and two digits. Of several hosts the first one is used that accepts writes. With `sentinel=` the hosts are \
+     Sentinels (port 26379), which are asked, by the login that is written there, for the engine that they know by NAME: at each \
+     connection, so that another one that has taken over is used as soon as they say so; until then zones decide as without a store. `rediss` is TLS, verified by \
      the system's certificates or those in FILE. In each interval (50 ms, 10 ms to 10 s) what has changed is sent; a reply \
      that takes longer than the timeout (50 ms, 10 ms to 10 s) counts as a failure. The names of all records begin with the \
      prefix (`tidegate:`): servers with the same prefix and the same zones share them. NAME is for `sync=NAME`, where a block \
@@ -59,11 +60,17 @@ pub(super) const ROWS: &[Directive<Conf>] = &[row(
 fn store(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let url = args.text(0)?;
     // The hosts mean something else with it, wherever it is written.
-    let parameters = (1..args.len()).filter_map(|index| args.parameter(index).ok());
-    let mut sentinel =
-        parameters.filter_map(|(name, value)| (name == "sentinel").then_some(value)?);
-    let address = match sentinel.next() {
-        Some(name) => Address::parse_sentinels(url, name),
+    let sentinel = (1..args.len()).find_map(|index| match args.parameter(index) {
+        Ok(("sentinel", Some(text))) => Some((index, text)),
+        _ => None,
+    });
+    let address = match sentinel {
+        Some((index, text)) => {
+            let sentinel = Sentinel::parse(text).map_err(|reason| {
+                args.error(index, "invalid \"sentinel\" in \"zone_sync_store\"").help(reason)
+            })?;
+            Address::parse_sentinels(url, sentinel)
+        }
         None => Address::parse(url),
     };
     let address = address.map_err(|reason| {
@@ -73,6 +80,7 @@ fn store(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut store = StoreConf {
         name: NAME_DEFAULT.to_owned(),
         url: url.to_owned(),
+        sentinel: sentinel.map(|(_, text)| text.to_owned()),
         address,
         interval: INTERVAL_DEFAULT,
         timeout: TIMEOUT_DEFAULT,
@@ -100,7 +108,7 @@ fn store(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             ("prefix", value) if value.len() <= PREFIX_BYTES_MAX => {
                 value.clone_into(&mut store.prefix);
             }
-            ("sentinel", value) if !value.is_empty() => {}
+            ("sentinel", _) => {}
             ("ssl_verify", "on") => store.verify = true,
             ("ssl_verify", "off") => store.verify = false,
             ("ssl_trusted_certificate", path) if !path.is_empty() => {

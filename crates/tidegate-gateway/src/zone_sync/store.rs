@@ -94,8 +94,7 @@ impl SyncStore {
             tls: false,
             hosts: Vec::new(),
             sentinel: None,
-            user: None,
-            password: None,
+            login: tidegate_store::Login::default(),
             database: 0,
         };
         let settings = tidegate_store::EngineSettings { address, timeout: interval, tls: None };

@@ -1,6 +1,6 @@
 //! URLs, and what is wrong in them.
 
-use super::{Address, HOSTS_MAX};
+use super::{Address, HOSTS_MAX, Sentinel};
 
 #[test]
 fn urls_are_read() {
@@ -15,17 +15,42 @@ fn urls_are_read() {
     for (url, shown, user, password) in table {
         let address = Address::parse(url).unwrap_or_else(|reason| panic!("{url}: {reason}"));
         assert_eq!(address.to_string(), shown, "{url}");
-        assert_eq!((address.user.as_deref(), address.password.as_deref()), (user, password));
+        let login = &address.login;
+        assert_eq!((login.user.as_deref(), login.password.as_deref()), (user, password));
         assert!(!format!("{address:?}").contains("pw"));
     }
 }
 
 #[test]
 fn sentinels_have_another_port() {
-    let address = Address::parse_sentinels("redis://u:pw@one,[::1]:7/2", "m");
+    let sentinel = || Sentinel::parse("m").expect("a name");
+    let address = Address::parse_sentinels("redis://u:pw@one,[::1]:7/2", sentinel());
     let shown = address.map(|address| address.to_string());
     assert_eq!(shown.as_deref(), Ok("redis://one:26379,[::1]:7/2 sentinel=m"));
-    assert_eq!(Address::parse_sentinels("redis://", "m"), Err("no host"));
+    assert_eq!(Address::parse_sentinels("redis://", sentinel()), Err("no host"));
+}
+
+#[test]
+fn sentinels_have_a_login_of_their_own() {
+    for (text, user, password) in
+        [("m", None, None), (":pw@m", None, Some("pw")), ("u:p%40:%25@m", Some("u"), Some("p@:%"))]
+    {
+        let sentinel = Sentinel::parse(text).expect("a name");
+        let address = Address::parse_sentinels("redis://e:secret@one", sentinel).expect("a URL");
+        let shown = "redis://one:26379/0 sentinel=m";
+        assert_eq!((address.to_string(), format!("{address:?}")), (shown.into(), shown.into()));
+        assert_eq!(address.login.user.as_deref(), Some("e"));
+        let login = address.sentinel.expect("Sentinels").login;
+        assert_eq!((login.user.as_deref(), login.password.as_deref()), (user, password));
+    }
+    for (text, reason) in [
+        ("pw@m", "expected `USER:PASSWORD@`"),
+        (":pw@", "the name by which Sentinels know the engine is missing"),
+        ("", "the name by which Sentinels know the engine is missing"),
+        (":%4@m", "`%` without two digits in user or password"),
+    ] {
+        assert_eq!(Sentinel::parse(text).err(), Some(reason), "{text}");
+    }
 }
 
 #[test]

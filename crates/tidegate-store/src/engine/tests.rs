@@ -9,7 +9,7 @@ use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
 use tidegate_rt::{block_on, clock, spawn_local, timer, yield_now};
 
 use super::{CallError, Engine, EngineSettings, QUEUE_BYTES_MAX, QUEUE_MAX, State};
-use crate::address::Address;
+use crate::address::{Address, Sentinel};
 use crate::command::{Command, Script};
 use crate::resp::Value;
 use crate::run;
@@ -24,8 +24,9 @@ fn engine(url: &str, timeout: Duration) -> Arc<Engine> {
 }
 
 /// As [`engine`], where the host is a Sentinel.
-fn engine_of_sentinel(url: &str) -> Arc<Engine> {
-    let address = Address::parse_sentinels(url, "main").expect("a URL");
+fn engine_of_sentinel(url: &str, sentinel: &str) -> Arc<Engine> {
+    let sentinel = Sentinel::parse(sentinel).expect("a name");
+    let address = Address::parse_sentinels(url, sentinel).expect("a URL");
     Arc::new(Engine::new(EngineSettings { address, timeout: LONG, tls: None }))
 }
 
@@ -191,7 +192,7 @@ fn sentinels_are_asked_again_after_a_failure() {
     let work = async {
         // The Sentinel and the engine at once.
         let mut double = Double::new();
-        let engine = engine_of_sentinel(&double.url());
+        let engine = engine_of_sentinel(&double.url(), "main");
         let task = spawn_local(run(engine.clone(), "s".into(), ErrorLog::stderr(Level::Emerg)));
         let port = double.address.port().to_string();
         let here = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
@@ -220,6 +221,30 @@ fn sentinels_are_asked_again_after_a_failure() {
         let _connection = double.serve(&[hello]).await;
         until(|| engine.state() == State::Ready).await;
         assert_eq!(engine.figures().connections, 2);
+        task.abort();
+    };
+    block_on(async { timer::timeout(LONG, work).await.expect("in time") }).expect("a loop");
+}
+
+#[test]
+fn sentinels_are_asked_behind_their_own_login() {
+    let work = async {
+        let mut double = Double::new();
+        let engine = engine_of_sentinel(&double.url(), "watcher:p%40ss@main");
+        let task = spawn_local(run(engine.clone(), "s".into(), ErrorLog::stderr(Level::Emerg)));
+        let login = "*3\r\n$4\r\nAUTH\r\n$7\r\nwatcher\r\n$4\r\np@ss\r\n";
+        let reply = engine.begin(get());
+        let refused = double.serve(&[(login, b"-WRONGPASS invalid password\r\n")]).await;
+        let Err(CallError::Unavailable(reason)) = reply.wait().await else { panic!("a reply") };
+        assert!(reason.ends_with("refuses the login: WRONGPASS invalid password"), "{reason}");
+        drop(refused);
+        let port = double.address.port().to_string();
+        let here = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
+        double.serve(&[(login, b"+OK\r\n"), ("main", here.as_bytes())]).await;
+        // The engine needs no login.
+        let hello = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
+        let _connection = double.serve(&[(hello, b"%1\r\n+role\r\n+master\r\n")]).await;
+        until(|| engine.state() == State::Ready).await;
         task.abort();
     };
     block_on(async { timer::timeout(LONG, work).await.expect("in time") }).expect("a loop");

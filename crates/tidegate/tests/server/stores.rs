@@ -358,11 +358,11 @@ fn an_old_engine_with_a_password_is_used() {
     assert_eq!(two.status("/?k=a"), 429);
 }
 
-/// Starts a Sentinel that watches an engine as `main`; it needs a file of its own.
+/// Starts a Sentinel that watches an engine as `main` and has the password `p@ss`; it needs a file of its own.
 fn sentinel(site: &Site, port: u16, engine: u16) -> Component {
     let file = site.path("sentinel.conf");
     let text = format!(
-        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile /dev/stderr\n\
+        "port {port}\nbind 127.0.0.1\ndir {}\nlogfile /dev/stderr\nrequirepass p@ss\n\
          sentinel monitor main 127.0.0.1 {engine} 1\n\
          sentinel down-after-milliseconds main 200\nsentinel failover-timeout main 1000\n",
         site.path("").display()
@@ -383,7 +383,7 @@ fn an_engine_that_takes_over_is_found_by_sentinels() {
     let successor = Engine::with(site.second_port, &of);
     while !engine.ask("WAIT 1 100").starts_with(":1") {}
     let _sentinel = sentinel(&site, site.port, engine.port);
-    let sentinels = format!("redis://127.0.0.1:1,127.0.0.1:{}/0 sentinel=main", site.port);
+    let sentinels = format!("redis://127.0.0.1:1,127.0.0.1:{}/0 sentinel=:p%40ss@main", site.port);
     let limits = LIMITS.replace("redis://127.0.0.1:{engine}/0", &sentinels);
     let (one, two) = (Node::start(0, &limits), Node::start(0, &limits));
     one.until_api("/stream/zone_sync", "\"nodes_online\":1");
