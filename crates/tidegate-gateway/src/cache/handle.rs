@@ -67,8 +67,7 @@ pub(crate) fn handle<'a>(
     }
     let note = CacheNote::new(main.text().clone(), CacheStatus::Miss);
     x.modules.extensions.insert(CacheNote { rfc9111: cache.rfc9111, ..note });
-    let now = clock::unix_millis();
-    let mut counted = CountedUses::default();
+    let (now, mut counted) = (clock::unix_millis(), CountedUses::default());
     let lookup = lookup::look_now(store, &main, &x.request.head.headers, &mut counted, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let asked_to = serve::bypasses(x);

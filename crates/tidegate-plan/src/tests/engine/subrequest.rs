@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tidegate_codec::Headers;
 use tidegate_codec::request::Method;
 use tidegate_core::LocalFuture;
-use tidegate_core::client::{Client, Socketless};
+use tidegate_core::client::Socketless;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::subrequest::{
