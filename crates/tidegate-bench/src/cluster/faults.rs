@@ -1,4 +1,5 @@
-//! What faults of the engine cost: responses of the servers meanwhile, and the time until the engine is in use again.
+//! What faults of the engine and of a server cost: responses of the servers meanwhile, and the time until the engine is in use
+//! again; what a server that was killed serves afterwards.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -29,25 +30,61 @@ const FAULTS: [Fault; 9] = [
 
 pub(super) fn rows(bed: &mut Bed) -> Result<(), String> {
     for (name, begin, end) in FAULTS {
-        let (ends, sent, failed) =
-            (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-        let back = std::thread::scope(|scope| {
-            for node in &bed.nodes {
-                let (node, ends, sent, failed) = (node.again(), &ends, &sent, &failed);
-                scope.spawn(move || load(node, ends, sent, failed));
-            }
-            let back = fault(bed, begin, end);
-            ends.store(true, Ordering::Relaxed);
-            back
-        })?;
-        let (sent, failed) = (sent.into_inner(), failed.into_inner());
-        let found = format!("{failed} of {sent}");
-        bed.row(&format!("failed, engine {name}"), &found, "0", failed == 0 && sent > 0);
-        let found = format!("{} ms", back.as_millis());
-        bed.row("  in use again after", &found, "1000 ms at most", back <= BACK_GOAL);
-        for node in &mut bed.nodes {
-            node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
+        row(bed, &format!("engine {name}"), 3, |bed| fault(bed, begin, end))?;
+    }
+    killed_server(bed)
+}
+
+/// A server that is killed misses a purge, and does not serve what it had.
+fn killed_server(bed: &mut Bed) -> Result<(), String> {
+    let target = "/killed";
+    for node in &mut bed.nodes {
+        node.get(target)?;
+    }
+    row(bed, "a server killed", 2, |bed| {
+        bed.fault(&["kill-node", "node3"])?;
+        bed.origin.change(target);
+        bed.nodes[0].again().ask("PURGE", target)?;
+        std::thread::sleep(LASTING);
+        bed.fault(&["start-node", "node3"])?;
+        in_use(bed)
+    })?;
+    let current =
+        bed.nodes[2].get(target)?.body == bed.origin.version(target).to_string().as_bytes();
+    bed.row("  its stale responses", &usize::from(!current).to_string(), "0", current);
+    Ok(())
+}
+
+/// Prints what a fault costs the first of the servers, those that serve all the time.
+fn row(
+    bed: &mut Bed,
+    name: &str,
+    serving: usize,
+    cause: impl FnOnce(&Bed) -> Result<Duration, String>,
+) -> Result<(), String> {
+    let (ends, sent, failed) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let back = std::thread::scope(|scope| {
+        for node in &bed.nodes[..serving] {
+            let (node, ends, sent, failed) = (node.again(), &ends, &sent, &failed);
+            scope.spawn(move || load(node, ends, sent, failed));
         }
+        let back = cause(bed);
+        ends.store(true, Ordering::Relaxed);
+        back
+    })?;
+    let (sent, failed) = (sent.into_inner(), failed.into_inner());
+    let found = format!("{failed} of {sent}");
+    bed.row(&format!("failed, {name}"), &found, "0", failed == 0 && sent > 0);
+    let found = format!("{} ms", back.as_millis());
+    bed.row("  in use again after", &found, "1000 ms at most", back <= BACK_GOAL);
+    settle(bed)
+}
+
+/// Waits until all servers use the engine, and have all purges.
+fn settle(bed: &mut Bed) -> Result<(), String> {
+    in_use(bed)?;
+    for node in &mut bed.nodes {
+        node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
     }
     Ok(())
 }
@@ -59,6 +96,11 @@ fn fault(bed: &Bed, begin: &[&str], end: &[&str]) -> Result<Duration, String> {
     if !end.is_empty() {
         bed.fault(end)?;
     }
+    in_use(bed)
+}
+
+/// Returns the time until all servers use the engine.
+fn in_use(bed: &Bed) -> Result<Duration, String> {
     let begun = Instant::now();
     for node in &bed.nodes {
         node.again().until("/api/9/tidegate/stores/default", "\"available\":true")?;
