@@ -6,6 +6,10 @@
 #   scripts/cluster.sh run COMMAND…     up, then the command in the client's namespace, then down
 #   scripts/cluster.sh in PLACE COMMAND…    a command in a namespace: node1 node2 node3 engine client
 #   scripts/cluster.sh fault FAULT…
+#   scripts/cluster.sh envoy ENVOY RATELIMIT    three Envoys beside the servers (port 81), their rate-limit service and
+#                                       its Redis beside the engine; scripts/envoy.sh fetches the programs
+#   scripts/cluster.sh no-envoy         ends these
+#   scripts/cluster.sh processes WHAT   ids of processes: nodes, engine, envoys, ratelimit (with its Redis)
 #
 # Faults: `cut NODE [in|out]` drops packets between a node and the engine (of one direction), `heal NODE` ends that;
 # `kill`, `start` (an empty engine), `stop`, `continue` (SIGSTOP, SIGCONT), `pause MS` (CLIENT PAUSE), `password` and
@@ -45,16 +49,20 @@ place() {
     ip -n "tgc-$1" link set eth0 up
 }
 
-start_engine() {
-    rm -f "$bed/engine.pid"
-    in_place engine redis-server --bind $net.10 --port 6379 --protected-mode no --save '' --appendonly no \
-        --dir "$bed" --pidfile "$bed/engine.pid" --daemonize yes --logfile "$bed/engine.log"
+# A Redis with a name and a port, and further arguments.
+start_redis() {
+    rm -f "$bed/$1.pid"
+    mkdir -p "$bed/$1"
+    in_place engine redis-server "${@:3}" --bind $net.10 --port "$2" --protected-mode no \
+        --dir "$bed/$1" --pidfile "$bed/$1.pid" --daemonize yes --logfile "$bed/$1.log"
     for _ in $(seq 500); do
-        if engine ping >/dev/null 2>&1; then return; fi
+        if engine -p "$2" ping >/dev/null 2>&1; then return; fi
         sleep 0.01
     done
-    fail "the engine has not started: $bed/engine.log"
+    fail "Redis has not started: $bed/$1.log"
 }
+
+start_engine() { start_redis engine 6379 --save '' --appendonly no; }
 
 # The ids of processes are those in files that they have written.
 end_by() {
@@ -67,14 +75,50 @@ end_by() {
     rm -f "$file"
 }
 
+# The configuration of a node, from a file with places to fill in.
 configure() {
-    mkdir -p "$bed/$1"
-    sed "s|{dir}|$bed/$1|g; s|{address}|$(address "$1")|g; s|{engine}|$net.10|g; s|{origin}|$net.12:9000|g; s|{consul}|$net.12:9001|g" \
-        "${CLUSTER_CONF:-$root/scripts/cluster.conf}" >"$bed/$1/nginx.conf"
+    sed "s|{dir}|$bed/$1|g; s|{address}|$(address "$1")|g; s|{engine}|$net.10|g; s|{origin}|$net.12:9000|g; s|{consul}|$net.12:9001|g" "$2"
 }
 
 start_node() {
     in_place "$1" "$(cat "$bed/binary")" -p "$bed/$1" -c "$bed/$1/nginx.conf" -e "$bed/$1/error.log"
+}
+
+start_envoy() {
+    local envoy ratelimit
+    envoy=$(realpath "$1") ratelimit=$(realpath "$2")
+    start_redis ratelimit-redis 6380 --save ''
+    mkdir -p "$bed/ratelimit/config"
+    # As `rate=200r/s` of cluster.conf, for each value of the key.
+    printf '%s\n' 'domain: cluster' 'descriptors:' '  - key: path' '    rate_limit: { unit: second, requests_per_unit: 200 }' \
+        >"$bed/ratelimit/config/cluster.yaml"
+    # Not by a function, here and below: the id has to be that of the program.
+    USE_STATSD=false LOG_LEVEL=warn REDIS_SOCKET_TYPE=tcp REDIS_URL=$net.10:6380 RUNTIME_ROOT=$bed \
+        RUNTIME_SUBDIRECTORY=ratelimit RUNTIME_WATCH_ROOT=false \
+        ip netns exec tgc-engine "$ratelimit" >"$bed/ratelimit.log" 2>&1 &
+    echo $! >"$bed/ratelimit.pid"
+    for node in $nodes; do
+        configure "$node" "$root/scripts/cluster-envoy.yaml" >"$bed/$node/envoy.yaml"
+        ip netns exec "tgc-$node" "$envoy" -c "$bed/$node/envoy.yaml" --concurrency 1 --disable-hot-restart -l error \
+            >"$bed/$node/envoy.log" 2>&1 &
+        echo $! >"$bed/$node/envoy.pid"
+    done
+}
+
+end_envoy() {
+    for node in $nodes; do end_by "$bed/$node/envoy.pid" KILL; done
+    end_by "$bed/ratelimit.pid" KILL
+    end_by "$bed/ratelimit-redis.pid" KILL
+}
+
+processes() {
+    case $1 in
+        nodes) cat "$bed"/node?/nginx.pid ;;
+        engine) cat "$bed/engine.pid" ;;
+        envoys) cat "$bed"/node?/envoy.pid ;;
+        ratelimit) cat "$bed/ratelimit.pid" "$bed/ratelimit-redis.pid" ;;
+        *) fail "there are no processes \"$1\"" ;;
+    esac
 }
 
 up() {
@@ -94,15 +138,16 @@ up() {
     for one in engine client $nodes; do place "$one"; done
     start_engine
     for node in $nodes; do
-        configure "$node"
+        mkdir -p "$bed/$node"
+        configure "$node" "${CLUSTER_CONF:-$root/scripts/cluster.conf}" >"$bed/$node/nginx.conf"
         start_node "$node"
     done
 }
 
 down() {
+    end_envoy
     for node in $nodes; do end_by "$bed/$node/nginx.pid" KILL; done
-    end_by "$bed/engine.pid" KILL
-    end_by "$bed/garbage.pid" KILL
+    for one in engine garbage; do end_by "$bed/$one.pid" KILL; done
     for one in engine client $nodes lan; do
         ip netns del "tgc-$one" 2>/dev/null || true
     done
@@ -160,6 +205,9 @@ case ${1:-} in
         in_place client "${@:2}"
         ;;
     in) in_place "${@:2}" ;;
+    envoy) start_envoy "$2" "$3" ;;
+    no-envoy) end_envoy ;;
+    processes) processes "$2" ;;
     fault) fault "${@:2}" ;;
-    *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -4,6 +4,7 @@
 
 mod client;
 mod discovery;
+mod envoy;
 mod faults;
 mod limits;
 mod local;
@@ -16,7 +17,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::procfs;
 use client::Node;
+use envoy::Programs;
 use origin::Origin;
 use ring::RingArguments;
 use tier::TierArguments;
@@ -33,6 +36,9 @@ struct Arguments {
     purges: usize,
     partitions: usize,
     seconds: u64,
+    /// `--envoy PATH --ratelimit PATH`.
+    envoy: Option<PathBuf>,
+    ratelimit: Option<PathBuf>,
     /// `--ring`: those rows alone, without the test bed.
     ring: bool,
     /// `--tier HOST:PORT`: that row alone, without the test bed.
@@ -70,6 +76,8 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
         purges: 1000,
         partitions: 10,
         seconds: 12,
+        envoy: None,
+        ratelimit: None,
         ring: false,
         tier: None,
         bucket: "tidegate".to_owned(),
@@ -82,6 +90,8 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
             Long("script") => arguments.script = parser.value()?.into(),
             Long("purges") => arguments.purges = parser.value()?.parse()?,
             Long("partitions") => arguments.partitions = parser.value()?.parse()?,
+            Long("envoy") => arguments.envoy = Some(parser.value()?.into()),
+            Long("ratelimit") => arguments.ratelimit = Some(parser.value()?.into()),
             Long("ring") => arguments.ring = true,
             Long("tier") => arguments.tier = Some(parser.value()?.string()?),
             Long("bucket") => arguments.bucket = parser.value()?.string()?,
@@ -91,6 +101,9 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
             Long("seconds") => arguments.seconds = parser.value()?.parse()?,
             other => return Err(other.unexpected()),
         }
+    }
+    if arguments.envoy.is_some() != arguments.ratelimit.is_some() {
+        return Err("--envoy and --ratelimit need each other".to_owned().into());
     }
     if arguments.objects == 0 {
         return Err("--objects is at least 1".to_owned().into());
@@ -126,6 +139,9 @@ fn measure(arguments: &Arguments) -> Result<bool, String> {
     println!("{:<34} {:>24} {:>24}", "row", "found", "goal");
     limits::rows(&mut bed, arguments.seconds)?;
     limits::exact(&mut bed, arguments.seconds)?;
+    let envoy = arguments.envoy.clone().zip(arguments.ratelimit.clone());
+    let programs = envoy.map(|(envoy, ratelimit)| Programs { envoy, ratelimit });
+    envoy::rows(&mut bed, arguments.seconds, programs.as_ref())?;
     discovery::times(&mut bed)?;
     purges::times(&mut bed)?;
     purges::partitions(&mut bed, arguments.purges, arguments.partitions)?;
@@ -142,11 +158,29 @@ impl Bed {
 
     /// Causes a fault, or ends it.
     pub(super) fn fault(&self, words: &[&str]) -> Result<(), String> {
-        let done = Command::new(&self.script).arg("fault").args(words).status();
+        self.script("fault", words)
+    }
+
+    /// Runs a command of the script.
+    pub(super) fn script(&self, name: &str, words: &[&str]) -> Result<(), String> {
+        let done = Command::new(&self.script).arg(name).args(words).status();
         match done {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("{words:?}: {status}")),
+            Ok(status) => Err(format!("{name} {words:?}: {status}")),
             Err(error) => Err(format!("{}: {error}", self.script.display())),
         }
+    }
+
+    /// Returns the ids of processes and of what they have started.
+    pub(super) fn processes(&self, what: &str) -> Result<Vec<i32>, String> {
+        let done = Command::new(&self.script).args(["processes", what]).output();
+        let done = done.map_err(|error| format!("{}: {error}", self.script.display()))?;
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        let mut all = Vec::new();
+        for id in text.split_whitespace() {
+            let id = id.parse().map_err(|_| format!("processes {what}: {text}"))?;
+            all.extend(procfs::family(id).map_err(|error| format!("process {id}: {error}"))?);
+        }
+        if all.is_empty() { Err(format!("there are no processes \"{what}\"")) } else { Ok(all) }
     }
 }

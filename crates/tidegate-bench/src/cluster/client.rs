@@ -72,10 +72,10 @@ impl Node {
             line.clear();
             stream.read_line(&mut line)?;
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-            match name {
-                "Content-Length" => length = value.parse().unwrap_or(0),
-                "X-Cache" => value.clone_into(&mut response.cache),
-                "Connection" => closes = value == "close",
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => length = value.parse().unwrap_or(0),
+                "x-cache" => value.clone_into(&mut response.cache),
+                "connection" => closes = value == "close",
                 _ => {}
             }
         }

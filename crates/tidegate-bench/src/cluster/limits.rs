@@ -7,11 +7,11 @@ use super::{Bed, INTERVAL};
 
 /// The rate of the zone in `scripts/cluster.conf`, and what clients send, in requests a second.
 const RATE: usize = 200;
-const OFFERED: f64 = 600.0;
+pub(super) const OFFERED: f64 = 600.0;
 /// The burst of its rule.
 const BURST: usize = 10;
 /// Connections to each server for requests that wait, which may take longer than the pause between two of them.
-const WAITING_CLIENTS: usize = 8;
+pub(super) const WAITING_CLIENTS: usize = 8;
 /// Requests that are timed.
 const ALONE: usize = 500;
 /// The time that is judged, and the time in front of it, in which the burst is spent.
@@ -22,9 +22,9 @@ pub(super) const SECONDS_MIN: u64 = 11;
 const STAY: Duration = Duration::from_secs(2);
 
 /// How requests are spread over the servers at a time.
-type Spread = fn(Duration) -> [f64; 3];
+pub(super) type Spread = fn(Duration) -> [f64; 3];
 
-const SPREADS: [(&str, Spread); 3] = [
+pub(super) const SPREADS: [(&str, Spread); 3] = [
     ("even", |_| [1.0 / 3.0; 3]),
     ("90/5/5", |_| [0.9, 0.05, 0.05]),
     ("moving", |at| {
@@ -44,12 +44,8 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         let begun = Instant::now();
         let target = format!("/limited?k={name}");
         let time = Duration::from_secs(seconds);
-        let (least, most) = admitted(bed, &target, (spread, 1), time)?;
-        let goal =
-            (RATE as f64 * WINDOW.as_secs_f64() * 0.95, RATE as f64 * WINDOW.as_secs_f64() * 1.05);
-        let met = least as f64 >= goal.0 && most as f64 <= goal.1;
-        let goal = format!("{:.0} to {:.0}", goal.0, goal.1);
-        bed.row(&format!("admitted in 10 s, {name}"), &format!("{least} to {most}"), &goal, met);
+        let (least, most) = admitted(&bed.nodes, &target, (spread, 1), time)?;
+        rate_row(bed, name, (least, most));
         let mut worst: f64 = 0.0;
         for (node, before) in bed.nodes.iter_mut().zip(before) {
             let count = node.number(rounds, "rounds")? - before;
@@ -63,12 +59,21 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Prints what was admitted in any window, by servers that decide at once.
+fn rate_row(bed: &mut Bed, name: &str, (least, most): (usize, usize)) {
+    let rate = RATE * WINDOW.as_secs() as usize;
+    let (low, high) = (rate * 95 / 100, rate * 105 / 100);
+    let met = least >= low && most <= high;
+    let name = format!("admitted in 10 s, {name}");
+    bed.row(&name, &format!("{least} to {most}"), &format!("{low} to {high}"), met);
+}
+
 /// Where requests await the engine, no window has more than the rate and one burst, and few have less.
 pub(super) fn exact(bed: &mut Bed, seconds: u64) -> Result<(), String> {
     for (name, spread) in SPREADS {
         let target = format!("/exact?k={name}");
         let time = Duration::from_secs(seconds);
-        let (least, most) = admitted(bed, &target, (spread, WAITING_CLIENTS), time)?;
+        let (least, most) = admitted(&bed.nodes, &target, (spread, WAITING_CLIENTS), time)?;
         let rate = RATE * WINDOW.as_secs() as usize;
         let (low, high) = (rate * 99 / 100, rate + BURST + 1);
         let met = (low..=high).contains(&least) && most <= high;
@@ -95,31 +100,14 @@ fn median(bed: &Bed, path: &str) -> Result<u128, String> {
     Ok(times[times.len() / 2].as_micros())
 }
 
-/// Sends requests to all servers, by a number of connections to each; returns the least and the most that were admitted in any
-/// window.
-fn admitted(
-    bed: &Bed,
+/// Returns the least and the most that were admitted in any window of a load.
+pub(super) fn admitted(
+    nodes: &[Node],
     target: &str,
-    (spread, clients): (Spread, usize),
+    load: (Spread, usize),
     time: Duration,
 ) -> Result<(usize, usize), String> {
-    let begun = Instant::now();
-    let mut all = Vec::new();
-    let parts: Vec<Result<Vec<Duration>, String>> = std::thread::scope(|scope| {
-        let send = |index: usize| {
-            let node = bed.nodes[index].again();
-            let share = move |at| spread(at)[index] / clients as f64;
-            scope.spawn(move || send(node, target, begun, time, share))
-        };
-        let all = (0..bed.nodes.len()).flat_map(|index| std::iter::repeat_n(index, clients));
-        let threads: Vec<_> = all.map(send).collect();
-        let gone = || Err("a client has ended".to_owned());
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| gone())).collect()
-    });
-    for part in parts {
-        all.extend(part?);
-    }
-    all.sort_unstable();
+    let all = self::load(nodes, target, load, time)?;
     let (mut least, mut most, mut from) = (usize::MAX, 0, FIRST);
     while from + WINDOW <= time {
         let count = all.iter().filter(|at| (from..from + WINDOW).contains(*at)).count();
@@ -127,6 +115,28 @@ fn admitted(
         from += Duration::from_millis(100);
     }
     Ok((least, most))
+}
+
+/// Sends requests to all servers, by a number of connections to each; returns when they were admitted.
+pub(super) fn load(
+    nodes: &[Node],
+    target: &str,
+    (spread, clients): (Spread, usize),
+    time: Duration,
+) -> Result<Vec<Duration>, String> {
+    let begun = Instant::now();
+    let parts: Vec<Result<Vec<Duration>, String>> = std::thread::scope(|scope| {
+        let send = |index: usize| {
+            let node = nodes[index].again();
+            let share = move |at| spread(at)[index] / clients as f64;
+            scope.spawn(move || send(node, target, begun, time, share))
+        };
+        let all = (0..nodes.len()).flat_map(|index| std::iter::repeat_n(index, clients));
+        let threads: Vec<_> = all.map(send).collect();
+        let gone = || Err("a client has ended".to_owned());
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| gone())).collect()
+    });
+    Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Sends a share of the load to one server; returns when requests were admitted.
