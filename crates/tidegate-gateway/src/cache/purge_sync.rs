@@ -131,7 +131,7 @@ impl PurgeSync {
     pub(crate) async fn send(&self, rules: Vec<PurgeRule>, applied: bool) -> Result<(), CallError> {
         let node = if applied { self.store.node() } else { "" };
         let fields = entry::fields(&rules);
-        let command = scripts::append(&self.stream, node.as_bytes(), false, &fields);
+        let command = scripts::append(&self.stream, node.as_bytes(), None, &fields);
         let failed = self.store.begin(command).wait().await;
         let error = match failed {
             Ok(reply) => {

@@ -18,7 +18,8 @@
 //!
 //! An engine that was restored from an older state has lost purges that others may have missed as well, who do not know:
 //! their entries are in the older state. So the server that finds it announces that everything is stale: one that has read
-//! such an entry, or that has sent it (`unseen`). So is a stream that was deleted while servers wait for its next entry.
+//! such an entry, or that has sent it (`unseen`). Of several one does, by the numbers of entries: the engine gives a higher
+//! one to what comes later. So is a stream that was deleted while servers wait for its next entry.
 
 use tidegate_store::Value;
 
@@ -28,7 +29,8 @@ use super::entry::{Entry, EntryId, Position, PurgeRule, entries, read_reply};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Copy {
     Unknown,
-    Older,
+    /// The engine has lost an entry of this number, or of a lower one.
+    Older(EntryId),
     Known(Position),
     Following(Position),
 }
@@ -37,7 +39,9 @@ pub(super) enum Copy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     Join,
-    Announce,
+    /// That everything is stale, unless the newest entry says so already and is newer than this one: an older one was read
+    /// before the loss.
+    Announce(EntryId),
     Verify(Position),
     /// Waits for entries behind this one.
     Read(Position),
@@ -69,7 +73,7 @@ impl Copy {
     pub(super) fn question(&self) -> Question {
         match self {
             Copy::Unknown => Question::Join,
-            Copy::Older => Question::Announce,
+            Copy::Older(lost) => Question::Announce(*lost),
             Copy::Known(at) => Question::Verify(at.clone()),
             Copy::Following(at) => Question::Read(at.clone()),
         }
@@ -93,6 +97,14 @@ pub(super) struct Own<'a> {
     pub(super) unseen: &'a [EntryId],
 }
 
+impl Own<'_> {
+    /// Returns the state of a server that misses an entry: one that it had read, or one of those that it has sent.
+    fn lost(self, read: Option<EntryId>) -> Copy {
+        let newest = self.unseen.iter().copied().chain(read).max();
+        Copy::Older(newest.unwrap_or(EntryId { millis: 0, number: 0 }))
+    }
+}
+
 /// Returns what follows from the reply to a question.
 ///
 /// # Errors
@@ -103,10 +115,10 @@ pub(super) fn step(question: Question, reply: &Value, own: Own<'_>) -> Result<St
             let at = Position::of(reply).ok_or(Foreign)?;
             // What this server has sent before it has joined may be lost; no list shows it.
             let is_lost = own.unseen.iter().any(|id| *id != at.id);
-            let next = if is_lost { Copy::Older } else { Copy::Following(at) };
+            let next = if is_lost { own.lost(None) } else { Copy::Following(at) };
             Ok(Step { rules: Vec::new(), revalidate: true, next, current: !is_lost, entries: 0 })
         }
-        Question::Announce => Ok(Step::to(Copy::Unknown)),
+        Question::Announce(_) => Ok(Step::to(Copy::Unknown)),
         Question::Verify(at) => {
             let [first, list] = reply.as_list().ok_or(Foreign)? else { return Err(Foreign) };
             let list = entries(list).ok_or(Foreign)?;
@@ -121,7 +133,7 @@ pub(super) fn step(question: Question, reply: &Value, own: Own<'_>) -> Result<St
                     }
                     Ok(step.or_lost(own))
                 }
-                (_, Some(first)) if first <= at.id => Ok(Step::to(Copy::Older)),
+                (_, Some(first)) if first <= at.id => Ok(Step::to(own.lost(Some(at.id)))),
                 _ => Ok(Step::to(Copy::Unknown)),
             }
         }
@@ -147,7 +159,7 @@ impl Step {
     fn or_lost(self, own: Own<'_>) -> Step {
         match &self.next {
             Copy::Following(at) if self.current && own.unseen.iter().any(|id| *id > at.id) => {
-                Step { current: false, next: Copy::Older, ..self }
+                Step { current: false, next: own.lost(None), ..self }
             }
             _ => self,
         }
@@ -173,7 +185,7 @@ fn follow(mut at: Position, list: &[Option<Entry>], own: Own<'_>) -> Step {
     }
     let is_there = |id: &EntryId| list.iter().flatten().any(|entry| entry.at.id == *id);
     if own.unseen.iter().any(|id| *id <= at.id && !is_there(id)) {
-        return Step { rules, ..Step::to(Copy::Older) };
+        return Step { rules, ..Step::to(own.lost(None)) };
     }
     let current = list.len() < ENTRIES_AT_ONCE;
     let (next, entries) = (Copy::Following(at), list.len());

@@ -3,7 +3,7 @@
 use tidegate_rt::random;
 use tidegate_store::{Command, Script, write_key};
 
-use super::entry::Position;
+use super::entry::{EntryId, Position};
 use super::follow::{ENTRIES_AT_ONCE, Question};
 
 /// Entries that the engine keeps: a server that was away for more of them makes everything stale.
@@ -20,15 +20,22 @@ local id = redis.call('XADD', KEYS[1], '*', 'token', ARGV[1], 'before', '', 'nod
 return {id, ARGV[1]}",
 );
 
-/// Appends an entry; with `once` only where the last one is another. KEYS: the stream. ARGV: a token, the server, the number
-/// of entries to keep, `once` or `each`, and the fields.
+/// Appends an entry; where ARGV[4] is an id, unless the last entry has the same first field and a higher id. KEYS: the stream.
+/// ARGV: a token, the server, the number of entries to keep, an id or nothing, and the fields.
 static APPEND: Script = Script::new(
     "if redis.replicate_commands then redis.replicate_commands() end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local before = ''
 if #last == 1 and last[1][2][1] == 'token' then
   before = last[1][2][2]
-  if ARGV[4] == 'once' and last[1][2][7] == ARGV[5] then return last[1][1] end
+  if ARGV[4] ~= '' and last[1][2][7] == ARGV[5] then
+    local millis, number = string.match(last[1][1], '(%d+)-(%d+)')
+    local lost_millis, lost_number = string.match(ARGV[4], '(%d+)-(%d+)')
+    millis, lost_millis = tonumber(millis), tonumber(lost_millis)
+    if millis > lost_millis or (millis == lost_millis and tonumber(number) > tonumber(lost_number)) then
+      return last[1][1]
+    end
+  end
 end
 return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*',
   'token', ARGV[1], 'before', before, 'node', ARGV[2], unpack(ARGV, 5))",
@@ -49,11 +56,17 @@ pub(super) fn stream(prefix: &str, cache: &str) -> Vec<u8> {
     name
 }
 
-/// Returns the command that appends an entry of these fields; `node`: the server that has applied it.
-pub(super) fn append(stream: &[u8], node: &[u8], once: bool, fields: &[Vec<u8>]) -> Command {
+/// Returns the command that appends an entry of these fields; `node`: the server that has applied it. With `behind` it is
+/// appended unless the last entry is the same and has a higher id.
+pub(super) fn append(
+    stream: &[u8],
+    node: &[u8],
+    behind: Option<EntryId>,
+    fields: &[Vec<u8>],
+) -> Command {
     let mut command = Command::script(&APPEND, 1).arg(stream).arg(&token()).arg(node);
     command.push_number(ENTRIES_MAX);
-    command.push(if once { b"once" } else { b"each" });
+    command.push(behind.map_or(String::new(), |id| id.to_string()).as_bytes());
     fields.iter().for_each(|field| command.push(field));
     command
 }
@@ -62,7 +75,7 @@ pub(super) fn append(stream: &[u8], node: &[u8], once: bool, fields: &[Vec<u8>])
 pub(super) fn ask(stream: &[u8], question: &Question) -> Command {
     match question {
         Question::Join => Command::script(&JOIN, 1).arg(stream).arg(&token()),
-        Question::Announce => append(stream, b"", true, &super::entry::stale_fields()),
+        Question::Announce(lost) => append(stream, b"", Some(*lost), &super::entry::stale_fields()),
         Question::Verify(at) => {
             let mut command = Command::script(&VERIFY, 1).arg(stream).arg(id(at).as_bytes());
             command.push_number(ENTRIES_AT_ONCE as u64);

@@ -105,7 +105,7 @@ impl FollowTask {
             match &next {
                 Copy::Following(at) => state.unseen.retain(|id| *id > at.id),
                 // All others will know that something is missing.
-                Copy::Older => state.unseen.clear(),
+                Copy::Older(_) => state.unseen.clear(),
                 _ => {}
             }
             state.copy = Some(next);
@@ -210,7 +210,7 @@ impl FollowTask {
             let Some(rules) = sync.outbox().first().cloned() else { return };
             let fields = super::entry::fields(&rules);
             let node = sync.store.node().as_bytes();
-            let command = scripts::append(&sync.stream, node, false, &fields);
+            let command = scripts::append(&sync.stream, node, None, &fields);
             let Ok(reply) = sync.store.begin(command).wait().await else { return };
             sync.outbox().sent(&rules);
             sync.note_sent(&reply);

@@ -93,8 +93,8 @@ fn a_gap_is_seen() {
         // Trimmed, or written anew.
         ("2-0", &[&two], Copy::Unknown),
         // It ends in front of the entry, or has another one there.
-        ("1-0", &[&other], Copy::Older),
-        ("0-1", &[], Copy::Older),
+        ("1-0", &[&other], Copy::Older(at(1, "a").id)),
+        ("0-1", &[], Copy::Older(at(1, "a").id)),
         // An entry is missing, or written by others.
         ("1-0", &[&one, &three], Copy::Unknown),
     ] {
@@ -107,9 +107,9 @@ fn a_gap_is_seen() {
     let lost = [EntryId { millis: 2, number: 5 }];
     let own = Own { unseen: &lost, ..own };
     let list = Value::List(vec![text("s"), Value::List(vec![two, three])]);
-    assert_eq!(step(Question::Read(at(1, "a")), &list, own).unwrap().next, Copy::Older);
+    assert_eq!(step(Question::Read(at(1, "a")), &list, own).unwrap().next, Copy::Older(lost[0]));
     let reply = Value::List(vec![text("1-0"), Value::List(vec![one])]);
-    assert_eq!(step(Question::Verify(at(1, "a")), &reply, own).unwrap().next, Copy::Older);
+    assert_eq!(step(Question::Verify(at(1, "a")), &reply, own).unwrap().next, Copy::Older(lost[0]));
     assert!(step(Question::Join, &Value::Integer(1), own).is_err());
 }
 

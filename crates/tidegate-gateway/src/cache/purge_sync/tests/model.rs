@@ -78,10 +78,16 @@ impl Engine {
         Value::List(vec![text(&format!("{id}-0")), Value::List(fields)])
     }
 
-    fn append(&mut self, number: u64, node: &str, rules: &[Vec<u8>], once: bool) -> u64 {
+    fn append(
+        &mut self,
+        number: u64,
+        node: &str,
+        rules: &[Vec<u8>],
+        behind: Option<EntryId>,
+    ) -> u64 {
         let before = self.entries.back().map_or(Vec::new(), |(_, fields)| fields[1].clone());
         if let Some((id, fields)) = self.entries.back()
-            && once
+            && behind.is_some_and(|lost| *id > lost.millis)
             && fields.get(6) == rules.first()
         {
             return *id;
@@ -103,13 +109,13 @@ impl Engine {
         match question {
             Question::Join => {
                 if self.entries.is_empty() {
-                    self.append(number, "", &[b"begin".to_vec(), Vec::new()], false);
+                    self.append(number, "", &[b"begin".to_vec(), Vec::new()], None);
                 }
                 let (id, fields) = &self.entries[self.entries.len() - 1];
                 Value::List(vec![text(&format!("{id}-0")), Value::Text(fields[1].clone())])
             }
-            Question::Announce => {
-                let id = self.append(number, "", &[b"stale".to_vec(), Vec::new()], true);
+            Question::Announce(lost) => {
+                let id = self.append(number, "", &[b"stale".to_vec(), Vec::new()], Some(*lost));
                 text(&format!("{id}-0"))
             }
             Question::Verify(at) => {
@@ -184,7 +190,7 @@ impl World {
             && let Some((rules, key, version)) = self.nodes[node].outbox.pop_front()
         {
             let (number, name) = (self.next(), self.nodes[node].name.clone());
-            let id = self.engine.append(number, &name, &fields(&rules), false);
+            let id = self.engine.append(number, &name, &fields(&rules), None);
             self.nodes[node].unseen.push(EntryId { millis: id, number: 0 });
             self.purges.insert(id, (key, version));
             self.owed[key] = self.owed[key].max(version);
@@ -211,7 +217,7 @@ impl World {
         }
         match &step.next {
             Copy::Following(at) => own.unseen.retain(|id| *id > at.id),
-            Copy::Older => own.unseen.clear(),
+            Copy::Older(_) => own.unseen.clear(),
             _ => {}
         }
         own.copy = step.next;
@@ -384,5 +390,20 @@ fn a_deleted_stream_is_noticed_by_the_sender_of_its_last_purge() {
     for op in before.iter().chain(&[Op::Purge(0, 0, false), Op::Forget]) {
         world.carry_out(op).expect("nothing is stale yet");
     }
+    world.rejoin().expect("nothing is stale");
+}
+
+/// The newest entry says that everything is stale, and all have read it; then the engine loses a purge behind it.
+#[test]
+fn an_announcement_that_was_read_before_a_loss_does_not_stand_for_a_new_one() {
+    let mut world = World::new();
+    let mut run = |ops: &[Op]| {
+        ops.iter().for_each(|op| world.carry_out(op).expect("nothing is stale yet"));
+    };
+    // Two servers purge before they have joined: one of them announces.
+    run(&[Op::Purge(1, 0, false), Op::Purge(0, 0, false), Op::Ask(1), Op::Ask(1)]);
+    run(&[Op::Ask(0), Op::Ask(0), Op::Ask(2), Op::Snapshot]);
+    run(&[Op::Begin(2, 1), Op::Purge(0, 1, false), Op::End(2), Op::Restore]);
+    run(&[Op::Ask(0), Op::Ask(0)]);
     world.rejoin().expect("nothing is stale");
 }
