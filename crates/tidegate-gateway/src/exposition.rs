@@ -196,7 +196,7 @@ impl Family<'_> {
             }
             self.out.text.push('\n');
         }
-        self.write("_sum", labels, None, Seconds(micros));
+        self.write("_sum", labels, None, seconds(micros));
         self.out.text.push('\n');
         self.write("_count", labels, None, below);
         self.out.text.push('\n');
@@ -270,19 +270,14 @@ pub fn label(name: &str, value: &str) -> String {
 fn write_label(name: &str, value: &str, text: &mut String) {
     text.push_str(name);
     text.push_str("=\"");
-    let mut rest = value;
-    while let Some((plain, behind)) =
-        rest.find(['\\', '"', '\n']).and_then(|place| rest.split_at_checked(place))
-    {
-        text.push_str(plain);
-        let mut behind = behind.chars();
-        match behind.next() {
-            Some('\n') => text.push_str("\\n"),
-            escaped => text.extend(['\\'].into_iter().chain(escaped)),
-        }
-        rest = behind.as_str();
+    let mut written = 0;
+    for (place, special) in value.match_indices(['\\', '"', '\n']) {
+        text.push_str(value.get(written..place).unwrap_or_default());
+        text.push('\\');
+        text.push_str(if special == "\n" { "n" } else { special });
+        written = place + special.len();
     }
-    text.push_str(rest);
+    text.push_str(value.get(written..).unwrap_or_default());
     text.push('"');
 }
 
@@ -290,7 +285,6 @@ fn write_label(name: &str, value: &str, text: &mut String) {
 fn write_bound(micros: u64, format: Format, text: &mut String) {
     // cannot fail: a text takes all characters
     let _ = match format {
-        Format::Prometheus => write!(text, "{}", Seconds(micros)),
         Format::OpenMetrics if micros < 100 => {
             let digits = micros.to_string();
             let (first, rest) = digits.split_at(1);
@@ -299,18 +293,21 @@ fn write_bound(micros: u64, format: Format, text: &mut String) {
             write!(text, "{first}{point}{rest}e-0{}", 7 - digits.len())
         }
         Format::OpenMetrics if micros.is_multiple_of(1_000_000) => {
-            write!(text, "{}.0", Seconds(micros))
+            write!(text, "{}.0", seconds(micros))
         }
-        Format::OpenMetrics => write!(text, "{}", Seconds(micros)),
+        _ => write!(text, "{}", seconds(micros)),
     };
 }
 
-/// Microseconds that are written as seconds.
-struct Seconds(u64);
+/// A time that is written in seconds, as [`seconds`] returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds {
+    micros: u64,
+}
 
 impl Display for Seconds {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (whole, mut rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let (whole, mut rest) = (self.micros / 1_000_000, self.micros % 1_000_000);
         if rest == 0 {
             return write!(out, "{whole}");
         }
@@ -322,12 +319,12 @@ impl Display for Seconds {
     }
 }
 
-/// Writes microseconds as seconds.
-pub fn seconds(micros: u64) -> String {
-    Seconds(micros).to_string()
+/// Returns microseconds to be written as seconds.
+pub fn seconds(micros: u64) -> Seconds {
+    Seconds { micros }
 }
 
 /// Returns the average of a sum in microseconds, in seconds.
-pub fn average(micros: u64, count: u64) -> String {
+pub fn average(micros: u64, count: u64) -> Seconds {
     seconds(micros.checked_div(count).unwrap_or(0))
 }

@@ -65,7 +65,7 @@ pub struct ListenOptions {
     pub backlog: u32,
     /// `reuseport`: SO_REUSEPORT.
     pub reuseport: bool,
-    /// Only where no socket is open at the address, as a check: one beside others would take clients of theirs.
+    /// A datagram socket without SO_REUSEADDR: without `reuseport` as well, no other one is open at the address.
     pub exclusive: bool,
     /// `deferred`: TCP_DEFER_ACCEPT.
     pub deferred: bool,

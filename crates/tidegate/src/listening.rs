@@ -98,10 +98,15 @@ pub(crate) fn open(
     open_with(wanted, present, threads, listen_options)
 }
 
-/// Opens a socket of each of `wanted` that no other one has, as a check: clients of a running server notice nothing.
+/// Opens a socket for each of `wanted`, as a check, where no other one is open: beside those of a running server it would
+/// take clients of theirs.
 pub(crate) fn try_to_open(wanted: &[&ListenerPlan]) -> Opening {
-    let exclusive = |listener: &_| ListenOptions { exclusive: true, ..listen_options(listener) };
-    open_with(wanted, &mut Vec::new(), 1, exclusive)
+    let alone = |listener: &_| ListenOptions {
+        reuseport: false,
+        exclusive: true,
+        ..listen_options(listener)
+    };
+    open_with(wanted, &mut Vec::new(), 1, alone)
 }
 
 fn open_with(

@@ -45,7 +45,11 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         let target = format!("/limited?k={name}");
         let time = Duration::from_secs(seconds);
         let (least, most) = admitted(&bed.nodes, &target, (spread, 1), time)?;
-        rate_row(bed, name, (least, most));
+        let rate = RATE * WINDOW.as_secs() as usize;
+        let (low, high) = (rate * 95 / 100, rate * 105 / 100);
+        let met = least >= low && most <= high;
+        let goal = format!("{low} to {high}");
+        bed.row(&format!("admitted in 10 s, {name}"), &format!("{least} to {most}"), &goal, met);
         let mut worst: f64 = 0.0;
         for (node, before) in bed.nodes.iter_mut().zip(before) {
             let count = node.number(rounds, "rounds")? - before;
@@ -57,15 +61,6 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         bed.row(&name, &format!("{worst:.2}"), "1.02 at most", worst <= 1.02);
     }
     Ok(())
-}
-
-/// Prints what was admitted in any window, by servers that decide at once.
-fn rate_row(bed: &mut Bed, name: &str, (least, most): (usize, usize)) {
-    let rate = RATE * WINDOW.as_secs() as usize;
-    let (low, high) = (rate * 95 / 100, rate * 105 / 100);
-    let met = least >= low && most <= high;
-    let name = format!("admitted in 10 s, {name}");
-    bed.row(&name, &format!("{least} to {most}"), &format!("{low} to {high}"), met);
 }
 
 /// Where requests await the engine, no window has more than the rate and one burst, and few have less.

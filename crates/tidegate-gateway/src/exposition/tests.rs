@@ -81,6 +81,6 @@ proptest! {
         let bound = text.split("le=\"").nth(1).and_then(|rest| rest.split('"').next());
         let value: f64 = bound.unwrap_or_default().parse().map_err(|_| TestCaseError::fail(text.clone()))?;
         prop_assert!((value - micros as f64 / 1e6).abs() < 1e-9);
-        prop_assert_eq!(seconds(micros).parse::<f64>().ok(), Some(micros as f64 / 1e6));
+        prop_assert_eq!(seconds(micros).to_string().parse::<f64>().ok(), Some(micros as f64 / 1e6));
     }
 }

@@ -20,9 +20,9 @@ use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 pub const HAS_REUSEPORT: bool = true;
 
 /// Opens a non-blocking, close-on-exec socket that listens on `address`, with SO_REUSEADDR. A port of the system's choice
-/// belongs to no other socket, unless both have `reuseport`. A Unix socket is made accessible to every user, as nginx does; a leftover socket file is
-/// not removed. With `unix_mode` it has these permissions before a client can connect, and a file that a dead process
-/// left is replaced.
+/// belongs to no other socket, unless both have `reuseport`. A Unix socket is made accessible to every user, as nginx
+/// does; a leftover socket file is not removed. With `unix_mode` it has these permissions before a client can connect,
+/// and a file that a dead process left is replaced.
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt.
@@ -140,7 +140,7 @@ fn prepare_inet(socket: &Socket, address: SocketAddr, options: &ListenOptions) -
     if !(is_datagram && (options.exclusive || address.port() == 0)) {
         socket.set_reuse_address(true)?;
     }
-    if options.reuseport && !options.exclusive {
+    if options.reuseport {
         socket.set_reuse_port(true)?;
     }
     match address {

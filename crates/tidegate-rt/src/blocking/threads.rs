@@ -263,11 +263,11 @@ impl PoolShared {
                 state = self.lock();
                 continue;
             }
-            // Each is a system call within the lock, for which event loops may wait: only where one waits for it.
-            if state.closed && state.is_quiet() {
-                self.quiet.notify_all();
-            }
             if state.closed {
+                // Only then: it is a system call within the lock, for which event loops may wait.
+                if state.is_quiet() {
+                    self.quiet.notify_all();
+                }
                 return None;
             }
             let own = thread::current();
