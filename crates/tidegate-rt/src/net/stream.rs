@@ -169,13 +169,13 @@ impl Stream {
         })
     }
 
-    /// Writes as much as the send buffer takes, up to [`WRITE_CHUNK`].
+    /// Writes as much as the send buffer takes, up to 512 KiB.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let bytes = bytes.get(..WRITE_CHUNK).unwrap_or(bytes);
         self.poll_write_with(context, bytes.len(), |fd| socket::write(fd, bytes))
     }
 
-    /// Writes several pieces with one call, as much as the send buffer takes, up to [`WRITE_CHUNK`].
+    /// Writes several pieces with one call, as much as the send buffer takes, up to 512 KiB.
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,

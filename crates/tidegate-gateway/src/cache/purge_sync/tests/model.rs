@@ -136,6 +136,16 @@ impl Engine {
 }
 
 impl Node {
+    /// Whether a loss would go unnoticed with it: an entry that no server has read is known to its sender alone, and that it
+    /// is lost until that is announced.
+    fn knows_alone(&self) -> bool {
+        let finds_again = |lost| matches!(&self.kept, Copy::Known(at) if at.id >= lost);
+        match self.copy {
+            Copy::Older(lost) if !finds_again(lost) => true,
+            _ => !self.unseen.is_empty(),
+        }
+    }
+
     fn apply(&mut self, rule: &PurgeRule) {
         let concerns = |key: usize| match &rule.what {
             PurgeWhat::Key(name) => *name == key.to_string().into_bytes(),
@@ -269,8 +279,7 @@ impl World {
             }
             Op::CutOff(node, is_cut_off) => self.nodes[node].is_cut_off = is_cut_off,
             Op::Kill(node, in_between) => {
-                // An entry that no server has read is known to its sender alone.
-                if !self.nodes[node].unseen.is_empty() {
+                if self.nodes[node].knows_alone() {
                     return Ok(());
                 }
                 if in_between {
