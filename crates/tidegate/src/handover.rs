@@ -18,7 +18,7 @@ use tidegate_plan::Machine;
 
 use crate::configuration::Origin;
 use crate::generation::Generation;
-use crate::listening::{Listening, duplicate};
+use crate::listening::Listening;
 use crate::report::open_failed;
 use crate::resources::{Contents, Findings, Names};
 use crate::rights::Rights;
@@ -95,10 +95,6 @@ impl Generation {
                 logs.push((path.clone(), file));
             }
         }
-        let listening = duplicate(&self.listening).unwrap_or_else(|error| {
-            self.log().say(Level::Emerg, format_args!("cannot hand over sockets: {error}"));
-            Vec::new()
-        });
         Handover {
             generation: self.number,
             origin: origin.clone(),
@@ -106,7 +102,7 @@ impl Generation {
             bundle: self.bundle.clone(),
             findings: self.findings.clone(),
             logs,
-            listening,
+            listening: self.listening.clone(),
         }
     }
 
@@ -253,7 +249,7 @@ impl<'a> Writer<'a> {
             self.piece(listening.place.address.text().as_bytes());
             self.number(listening.place.datagram.into());
             self.number(listening.sockets.len() as u64);
-            self.descriptors.extend(listening.sockets.iter().map(OwnedFd::as_fd));
+            self.descriptors.extend(listening.sockets.iter().map(|socket| socket.as_fd()));
         }
     }
 
@@ -377,7 +373,7 @@ impl Reader {
             let place = ListenerKey { address, datagram: self.number()? != 0 };
             let mut sockets = Vec::new();
             for _ in 0..self.number()? {
-                sockets.push(self.descriptor()?);
+                sockets.push(self.descriptor()?.into());
             }
             // Files of Unix sockets are the master's business.
             listening.push(Listening { place, sockets, is_supervisors: false });

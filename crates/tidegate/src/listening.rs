@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate_core::client::Address;
@@ -23,10 +23,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The open sockets of one address: several with `reuseport` and with `quic`, one for each worker thread.
 ///
 /// Invariant: those of `quic` are in the order in which they were bound, which is that of the kernel's index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Listening {
     pub place: ListenerKey,
-    pub sockets: Vec<OwnedSocket>,
+    pub sockets: Vec<Arc<OwnedSocket>>,
     /// The supervisor opened them (`activation`): files of Unix sockets are its own.
     pub is_supervisors: bool,
 }
@@ -42,9 +42,9 @@ impl Listening {
         match all.iter_mut().find(|known| known.place == place) {
             Some(known) => {
                 known.is_supervisors |= is_supervisors;
-                known.sockets.push(socket);
+                known.sockets.push(socket.into());
             }
-            None => all.push(Listening { place, sockets: vec![socket], is_supervisors }),
+            None => all.push(Listening { place, sockets: vec![socket.into()], is_supervisors }),
         }
     }
 }
@@ -132,14 +132,14 @@ fn open_with(
         known.sockets.truncate(count);
         for socket in &known.sockets {
             // Options that cannot be changed on an open socket stay as they are.
-            let _ = apply_listen_options(socket, &options);
+            let _ = apply_listen_options(&**socket, &options);
         }
         if known.sockets.is_empty() {
             opening.new.push(listener.place());
         }
         while known.sockets.len() < count {
             match open_one(&listener.address, &options) {
-                Ok(socket) => known.sockets.push(socket),
+                Ok(socket) => known.sockets.push(socket.into()),
                 Err(error) => {
                     let address = listener.address.clone();
                     let holder = holder_of(&address, options.transport, &error);
@@ -186,16 +186,6 @@ pub(crate) fn open_patiently(
         tidegate_rt::timer::pause(PAUSE);
     }
     all
-}
-
-/// Duplicates all sockets, for a new generation that may keep them.
-pub(crate) fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
-    let copy = |listening: &Listening| {
-        let sockets = listening.sockets.iter().map(OwnedSocket::try_clone);
-        let sockets = sockets.collect::<io::Result<_>>()?;
-        Ok(Listening { place: listening.place.clone(), sockets, ..*listening })
-    };
-    listening.iter().map(copy).collect()
 }
 
 /// Removes the files of Unix sockets in `of` that are not in `kept`.

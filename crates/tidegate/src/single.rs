@@ -17,7 +17,7 @@ use tidegate_rt::signal::ProcessSignal;
 use crate::configuration::{self, Origin, PlanInputs};
 use crate::events::{self, QueuedSignal};
 use crate::generation::{CheckedPlan, Generation};
-use crate::listening::{self, Listening, open_patiently, remove_socket_files};
+use crate::listening::{Listening, open_patiently, remove_socket_files};
 use crate::panics;
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
@@ -229,7 +229,7 @@ impl Single {
     }
 
     /// Reloads the configuration; returns whether it is served. Invariant: a step that fails is logged and leaves the
-    /// serving generation as it is: sockets are copied and only kept where the threads have taken over the plan. Sockets
+    /// serving generation as it is: its sockets are shared, and new ones kept only where the threads have taken over the plan. Sockets
     /// that the configuration no longer has close with their last thread; files of Unix sockets are removed.
     fn reload(&mut self) -> bool {
         let done = self.try_reload();
@@ -252,15 +252,12 @@ impl Single {
         else {
             return false;
         };
-        let mut present = match listening::duplicate(&self.listening) {
-            Ok(present) => present,
-            Err(error) => return self.refuse(&error.to_string()),
-        };
+        let mut present = self.listening.clone();
         let count = threads::count(&plan.main);
         let wanted: Vec<_> = plan.all_listeners().collect();
         let opening =
             open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
-        // Dropping `opening` closes its copies and new sockets; those that serve stay open.
+        // Dropping `opening` closes its new sockets; those that serve stay open.
         if !opening.failed.is_empty() {
             return self.refuse("still could not bind()");
         }

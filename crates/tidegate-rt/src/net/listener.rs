@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_os::{
@@ -46,7 +47,15 @@ impl Listener {
     /// # Errors
     /// The event loop cannot watch it.
     pub fn from_fd(fd: OwnedSocket) -> io::Result<Listener> {
-        socket::set_nonblocking(&fd, true)?;
+        Listener::from_shared(Arc::new(fd))
+    }
+
+    /// Accepts from a listening socket from which other event loops may accept as well.
+    ///
+    /// # Errors
+    /// The event loop cannot watch it, or does so already.
+    pub fn from_shared(fd: Arc<OwnedSocket>) -> io::Result<Listener> {
+        socket::set_nonblocking(&*fd, true)?;
         let io = watched(fd, Interest::READABLE)?;
         Ok(Listener {
             io,

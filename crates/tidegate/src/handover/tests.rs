@@ -17,7 +17,10 @@ fn a_handover_arrives_complete() {
         let place = ListenerKey { address, datagram: true };
         let unix = ListenerKey { address: Address::Unix("/run/s".into()), datagram: false };
         let none = Listening { place: unix, sockets: Vec::new(), is_supervisors: false };
-        vec![Listening { place, sockets: vec![one, two], is_supervisors: false }, none]
+        vec![
+            Listening { place, sockets: vec![one.into(), two.into()], is_supervisors: false },
+            none,
+        ]
     };
     let credentials = Credentials { user_name: "nobody".into(), uid: 65534, gid: 65534 };
     let rights = Rights {

@@ -36,8 +36,8 @@ fn opened(listener: &ListenerPlan, threads: &[usize]) -> Vec<Vec<usize>> {
     let reload = |count: &usize| {
         let opening = open(&[listener], &mut present, *count);
         assert!(opening.failed.is_empty(), "{:?}", opening.failed);
-        let mut index = |socket: &OwnedSocket| {
-            let inode = identity(socket);
+        let mut index = |socket: &Arc<OwnedSocket>| {
+            let inode = identity(&**socket);
             seen.iter().position(|known| *known == inode).unwrap_or_else(|| {
                 seen.push(inode);
                 seen.len() - 1
@@ -89,7 +89,8 @@ fn an_inherited_socket_gets_others_beside_it() {
     let inherited = listen_socket(&any, &options).unwrap();
     let place = place_of(&inherited).unwrap();
     let listener = listener(place.address.clone(), true);
-    let mut present = vec![Listening { place, sockets: vec![inherited], is_supervisors: false }];
+    let mut present =
+        vec![Listening { place, sockets: vec![inherited.into()], is_supervisors: false }];
     let opening = open(&[&listener], &mut present, 3);
     assert!(opening.failed.is_empty() && opening.new.is_empty(), "{opening:?}");
     assert_eq!(opening.listening[0].sockets.len(), 3);

@@ -112,14 +112,8 @@ impl Master {
             log_diagnostic(self.log(), diagnostic, &parsed.sources);
         }
         let built = read?;
-        // The new generation gets copies, so that any failure below leaves the current one as it is.
-        let mut present = match listening::duplicate(&self.current.listening) {
-            Ok(present) => present,
-            Err(error) => {
-                self.say(Level::Emerg, &format!("cannot keep the sockets: {error}"));
-                return None;
-            }
-        };
+        // The new generation shares them, so that any failure below leaves the current one as it is.
+        let mut present = self.current.listening.clone();
         let log = self.log().clone();
         let log_failure = |error: &listening::BindError| {
             log.say(Level::Emerg, format_args!("{error}"));

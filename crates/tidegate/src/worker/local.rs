@@ -1,6 +1,7 @@
 //! The state of one worker thread: its front side, its acceptors, its end.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -21,7 +22,7 @@ use tidegate_rt::timer::{sleep, timeout};
 use tidegate_rt::{Task, spawn_local};
 
 use super::quic::PacketMail;
-use super::threads::Sockets;
+use super::threads::{Sockets, ThreadSocket};
 
 /// Pause behind a failure to listen, which is logged each time.
 const FAILURE_PAUSE: Duration = Duration::from_secs(5);
@@ -53,8 +54,8 @@ impl Drop for Running {
 
 struct Acceptor {
     place: ListenerKey,
-    /// The inode of the socket, which may be replaced by another socket for the same address.
-    inode: u64,
+    /// That of the socket, which may be replaced by another socket for the same address.
+    identity: u64,
     transport: AcceptorTransport,
     task: Running,
 }
@@ -205,7 +206,7 @@ impl Local {
     }
 
     /// Closes sockets, except those of QUIC that have connections.
-    fn leave(&self, acceptors: Vec<Acceptor>) {
+    fn leave(&self, acceptors: impl IntoIterator<Item = Acceptor>) {
         let mut leaving = self.leaving.borrow_mut();
         leaving.retain(|one| !one.task.0.is_finished());
         for acceptor in acceptors {
@@ -218,17 +219,19 @@ impl Local {
 
     /// Starts acceptors for new sockets and ends those whose sockets are gone.
     fn listen(&self, sockets: Sockets) {
-        let mut before = std::mem::take(&mut *self.acceptors.borrow_mut());
-        for (place, socket) in sockets {
-            let inode = tidegate_os::socket::identity(&socket);
-            let known =
-                before.iter().position(|known| known.inode == inode && known.place == place);
-            let acceptor = match known {
-                Some(place) => Ok(before.swap_remove(place)),
+        let before = std::mem::take(&mut *self.acceptors.borrow_mut());
+        let mut before: HashMap<_, _> = before
+            .into_iter()
+            .map(|one| ((one.place.clone(), one.identity, one.quic().is_some()), one))
+            .collect();
+        for ThreadSocket { place, identity, socket } in sockets {
+            let is_quic = self.front.plan().serves_quic(&place);
+            let acceptor = match before.remove(&(place.clone(), identity, is_quic)) {
+                Some(known) => Ok(known),
                 None => {
                     // A socket that left earlier would receive what is for this one.
                     self.leaving.borrow_mut().retain(|one| one.place != place);
-                    self.acceptor(place.clone(), inode, socket)
+                    self.acceptor(place.clone(), identity, socket)
                 }
             };
             match acceptor {
@@ -236,7 +239,7 @@ impl Local {
                 Err(error) => say_cannot_accept(&self.front, &place.address, &error),
             }
         }
-        self.leave(before);
+        self.leave(before.into_values());
     }
 }
 
@@ -245,16 +248,15 @@ impl Local {
     fn acceptor(
         &self,
         place: ListenerKey,
-        inode: u64,
-        socket: OwnedSocket,
+        identity: u64,
+        socket: Arc<OwnedSocket>,
     ) -> io::Result<Acceptor> {
         let (front, address) = (self.front.clone(), place.address.clone());
         if self.front.plan().serves_quic(&place) {
             let (transport, task) = self.quic(address, socket);
-            return Ok(Acceptor { place, inode, transport, task });
+            return Ok(Acceptor { place, identity, transport, task });
         }
         if place.datagram {
-            let socket = Rc::new(socket);
             let run = move || {
                 let (front, address) = (front.clone(), address.clone());
                 let socket = socket.try_clone().and_then(Datagram::from_fd);
@@ -268,18 +270,18 @@ impl Local {
             let task = accepting(self.front.clone(), place.address.clone(), run, || true);
             let task = Running(spawn_local(task));
             let transport = AcceptorTransport::Datagrams;
-            return Ok(Acceptor { place, inode, transport, task });
+            return Ok(Acceptor { place, identity, transport, task });
         }
-        let listener = Rc::new(Listener::from_fd(socket)?);
+        let listener = Rc::new(Listener::from_shared(socket)?);
         let listening = listener.clone();
         let run = move || accept_connections(front.clone(), listening.clone(), address.clone());
         let task = accepting(self.front.clone(), place.address.clone(), run, || true);
         let task = Running(spawn_local(task));
-        Ok(Acceptor { place, inode, transport: AcceptorTransport::Connections(listener), task })
+        Ok(Acceptor { place, identity, transport: AcceptorTransport::Connections(listener), task })
     }
 
     /// Starts to serve QUIC over a socket.
-    fn quic(&self, address: Address, socket: OwnedSocket) -> (AcceptorTransport, Running) {
+    fn quic(&self, address: Address, socket: Arc<OwnedSocket>) -> (AcceptorTransport, Running) {
         let state = Rc::new(QuicSocket::default());
         let (front, mail, number) = (self.front.clone(), self.mail.clone(), self.number);
         let (served, at) = (state.clone(), address.clone());

@@ -22,8 +22,17 @@ use crate::listening::Listening;
 /// Called on a worker thread when it ends, with its number.
 pub(crate) type EndCallback = Arc<dyn Fn(usize) + Send + Sync>;
 
-/// One socket for each address, for one thread.
-pub(crate) type Sockets = Vec<(ListenerKey, OwnedSocket)>;
+/// One socket for each address, for one thread. Threads share sockets, so that their number does not count for the limit
+/// of descriptors.
+pub(crate) type Sockets = Vec<ThreadSocket>;
+
+/// A socket of a thread.
+pub(crate) struct ThreadSocket {
+    pub place: ListenerKey,
+    /// Equal where an earlier generation had the same socket under another descriptor.
+    pub identity: u64,
+    pub socket: Arc<OwnedSocket>,
+}
 
 /// Longest wait for running threads to take over a plan.
 const APPLY_TIME: Duration = Duration::from_secs(1);
@@ -82,7 +91,7 @@ impl Threads {
     /// is blocked for longer than [`APPLY_TIME`].
     ///
     /// # Errors
-    /// No thread or descriptor is available; running threads continue.
+    /// No thread is available; running threads continue.
     ///
     /// | a thread is | then |
     /// |---|---|
@@ -99,13 +108,6 @@ impl Threads {
         let serves = |one: &&Listening| !self.without_quic || !plan.serves_quic(&one.place);
         let listening: Vec<&Listening> = listening.iter().filter(serves).collect();
         let listening = &listening[..];
-        // Descriptors may be missing: then no thread takes over.
-        let all: io::Result<Vec<_>> = (0..wanted).map(|one| sockets(listening, one)).collect();
-        let mut all: Vec<Option<Sockets>> = all?.into_iter().map(Some).collect();
-        let mut take = |position: usize| match all.get_mut(position).and_then(Option::take) {
-            Some(sockets) => Ok(sockets),
-            None => sockets(listening, position),
-        };
         self.shared.set_threads(wanted);
         let limit = plan.main.worker_shutdown_timeout;
         let affinity = plan.main.worker_cpu_affinity.clone();
@@ -137,7 +139,7 @@ impl Threads {
                 }
                 continue;
             }
-            let (plan, sockets) = (plan.clone(), take(position)?);
+            let (plan, sockets) = (plan.clone(), sockets(listening, position));
             let permit = (wanted > 1).then(|| self.permit.clone());
             let done = done.clone();
             let cpus = is_bound_anew.then(|| cpus(&plan, position)).flatten();
@@ -153,7 +155,7 @@ impl Threads {
         let _ = all_done.recv_timeout(APPLY_TIME);
         for position in 0..wanted {
             if !self.running.iter().any(|thread| !thread.ending && thread.position == position) {
-                self.start(plan, take(position)?, position, wanted)?;
+                self.start(plan, sockets(listening, position), position, wanted)?;
             }
         }
         quic::steer(plan, listening, wanted);
@@ -274,14 +276,15 @@ impl Drop for EndNotifier {
     }
 }
 
-/// Returns the sockets of the thread at `position`: its own one of a `reuseport` address, else a duplicate.
-fn sockets(listening: &[&Listening], position: usize) -> io::Result<Sockets> {
-    let mut sockets = Vec::with_capacity(listening.len());
-    for listening in listening.iter().filter(|listening| !listening.sockets.is_empty()) {
-        let own = &listening.sockets[position % listening.sockets.len()];
-        sockets.push((listening.place.clone(), own.try_clone()?));
-    }
-    Ok(sockets)
+/// Returns the sockets of the thread at `position`: its own one of a `reuseport` address, else the one that all share.
+fn sockets(listening: &[&Listening], position: usize) -> Sockets {
+    let own = |listening: &&Listening| {
+        let own = position.checked_rem(listening.sockets.len())?;
+        let socket = listening.sockets.get(own)?.clone();
+        let identity = tidegate_os::socket::identity(&*socket);
+        Some(ThreadSocket { place: listening.place.clone(), identity, socket })
+    };
+    listening.iter().filter_map(own).collect()
 }
 
 /// Returns the processors of a running thread at `position`: those of the process where it is no longer bound.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{Site, connect, opened_to_write};
@@ -96,6 +97,39 @@ fn workers_have_the_same_descriptors() {
     kill(worker, Signal::Kill).unwrap();
     server.wait_log(&format!("worker process {worker} exited on signal 9"));
     assert_eq!(first, descriptors().1);
+    server.quit();
+}
+
+/// Returns what a descriptor of the socket that listens on a port shows (proc_net(5)).
+fn listening_socket(port: u16) -> PathBuf {
+    let all = fs::read_to_string("/proc/net/tcp").unwrap();
+    let fields = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let is_it =
+        |fields: &Vec<&str>| fields[1].ends_with(&format!(":{port:04X}")) && fields[3] == "0A";
+    let inode = fields.skip(1).find(is_it).expect("a listening socket")[9];
+    PathBuf::from(format!("socket:[{inode}]"))
+}
+
+/// A socket has one descriptor for each generation that has it, however many threads accept from it.
+#[test]
+fn threads_share_the_descriptors_of_listening_sockets() {
+    let site = Site::new();
+    site.configure("worker_processes 16;", SERVER);
+    let server = site.start();
+    let worker = server.wait_number("start worker process ");
+    let socket = listening_socket(site.port);
+    for generation in 1..=3 {
+        // Threads that have a descriptor of their own have it before they accept.
+        for _ in 0..16 {
+            assert_eq!(site.get(site.port), "old");
+        }
+        let descriptors = fs::read_dir(format!("/proc/{worker}/fd")).unwrap().flatten();
+        let files = descriptors.filter_map(|number| fs::read_link(number.path()).ok());
+        let count = files.filter(|file| *file == socket).count();
+        assert!((1..=2).contains(&count), "{count} in generation {generation}");
+        server.signal(Signal::Hangup);
+        server.wait_log(&format!("generation {generation} of worker process {worker} exited"));
+    }
     server.quit();
 }
 

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 use tidegate_os::OwnedSocket;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// A descriptor with its watch.
-pub(crate) type Watched = AsyncFd<OwnedSocket>;
+/// A descriptor with its watch. Other event loops may have the same one: it is closed after the last watch has ended.
+pub(crate) type Watched = AsyncFd<Arc<OwnedSocket>>;
 /// The watch of a socket that has another owner, which closes it after the watch.
 pub(crate) type Watch = AsyncFd<Number>;
 /// Readiness that a watch reported.
@@ -18,7 +19,11 @@ pub(crate) type WatchGuard<'a> = AsyncFdReadyGuard<'a, Number>;
 ///
 /// # Errors
 /// The limit of watched descriptors is reached (`fs.epoll.max_user_watches`), or the descriptor is a regular file.
-pub(crate) fn watched<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watched(fd: impl Into<Arc<OwnedSocket>>, interest: Interest) -> io::Result<Watched> {
+    register(fd.into(), interest)
+}
+
+fn register<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // Tokio deprecated the safe constructor since a type of ours could return a descriptor that it
     // does not own or that changes. `OwnedFd` can do neither; a `Number` is that of a descriptor which
     // its owner keeps open as long as the watch. So the conditions of the unsafe replacement hold, and
@@ -32,7 +37,7 @@ pub(crate) fn watched<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<Async
 /// # Errors
 /// As [`watched`].
 pub(crate) fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
-    watched(Number(socket.as_raw_fd()), Interest::READABLE | Interest::WRITABLE)
+    register(Number(socket.as_raw_fd()), Interest::READABLE | Interest::WRITABLE)
 }
 
 /// Waits until the peer closes its sending side or the connection breaks.

@@ -2,17 +2,18 @@
 //! wrapped in its type for connections.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tidegate_os::{AsSocket, OwnedSocket, Peek, socket};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// A socket with its watch.
+/// A socket with its watch. Other event loops may have the same one.
 #[derive(Debug)]
 pub(crate) struct Watched {
     watch: Watch,
-    socket: OwnedSocket,
+    socket: Arc<OwnedSocket>,
 }
 
 /// The watch of a socket that has another owner.
@@ -32,7 +33,11 @@ pub(crate) struct WatchGuard<'a> {
 ///
 /// # Errors
 /// No sockets left.
-pub(crate) fn watched(socket: OwnedSocket, _interest: Interest) -> io::Result<Watched> {
+pub(crate) fn watched(
+    socket: impl Into<Arc<OwnedSocket>>,
+    _interest: Interest,
+) -> io::Result<Watched> {
+    let socket = socket.into();
     Ok(Watched { watch: watch(&socket)?, socket })
 }
 

@@ -23,11 +23,13 @@ fn masks_repeat_and_auto_goes_round() {
 #[test]
 fn a_reuseport_address_has_a_socket_for_each_thread() {
     let socket = || tidegate_os::socket::socketpair().unwrap().0;
-    let inode = |socket: &OwnedSocket| tidegate_os::socket::identity(socket);
     let place = ListenerKey { address: Address::Unix("/s".into()), datagram: false };
-    let listening = Listening { place, sockets: vec![socket(), socket()], is_supervisors: false };
-    let own: Vec<u64> = listening.sockets.iter().map(inode).collect();
-    let given: Vec<u64> =
-        (0..3).map(|position| inode(&sockets(&[&listening], position).unwrap()[0].1)).collect();
-    assert_eq!(given, [own[0], own[1], own[0]]);
+    let listening =
+        Listening { place, sockets: vec![socket().into(), socket().into()], is_supervisors: false };
+    let given = |position| sockets(&[&listening], position).remove(0);
+    for (position, own) in [(0, 0), (1, 1), (2, 0)] {
+        assert!(Arc::ptr_eq(&given(position).socket, &listening.sockets[own]), "{position}");
+    }
+    #[cfg(unix)]
+    assert_ne!(given(0).identity, given(1).identity);
 }
