@@ -7,6 +7,7 @@
 
 mod check;
 mod choice;
+mod former;
 mod group;
 mod hashes;
 mod member;

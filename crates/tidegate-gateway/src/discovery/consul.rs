@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_upstream::ServerOptions;
 
-use super::endpoint::{self, Endpoint};
+use super::endpoint::{self, Endpoint, LastValue};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +91,10 @@ pub(super) fn endpoints(kind: Kind, prefix: &str, body: &[u8]) -> Result<Vec<End
             _ => Err("the response is no list".to_owned()),
         };
     };
-    let mut all = Vec::new();
+    let (mut all, mut last) = (Vec::new(), LastValue::default());
     for one in &list {
         let endpoint = match kind {
-            Kind::Keys => key(prefix, one)?,
+            Kind::Keys => key(prefix, one, &mut last)?,
             Kind::Catalog => Some(catalog(one)?),
             Kind::Health => Some(health(one)?),
         };
@@ -105,13 +105,13 @@ pub(super) fn endpoints(kind: Kind, prefix: &str, body: &[u8]) -> Result<Vec<End
     Ok(all)
 }
 
-fn key(prefix: &str, one: &Value) -> Result<Option<Endpoint>, String> {
+fn key(prefix: &str, one: &Value, last: &mut LastValue) -> Result<Option<Endpoint>, String> {
     let Some(key) = one["Key"].as_str() else { return Err("an entry has no \"Key\"".to_owned()) };
-    endpoint::of_pair(prefix, key, || match &one["Value"] {
-        Value::Null => Some(Vec::new()),
-        Value::String(text) => endpoint::decoded(text),
-        _ => None,
-    })
+    let value = match &one["Value"] {
+        Value::Null => Some(""),
+        value => value.as_str(),
+    };
+    endpoint::of_pair(prefix, key, value, last)
 }
 
 fn catalog(one: &Value) -> Result<Endpoint, String> {

@@ -86,20 +86,34 @@ pub(super) fn encoded(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Makes the server of a key and its value: the key's last part is the address. `value` decodes it.
+/// The value that was read last, with its parameters: most servers of a response have the same.
+#[derive(Default)]
+pub(super) struct LastValue(Option<(Box<str>, ServerOptions)>);
+
+/// Makes the server of a key and its value in base64: the key's last part is the address.
 ///
 /// # Errors
 /// The value is invalid: the reason in words, with the key.
 pub(super) fn of_pair(
     prefix: &str,
     key: &str,
-    value: impl FnOnce() -> Option<Vec<u8>>,
+    value: Option<&str>,
+    last: &mut LastValue,
 ) -> Result<Option<Endpoint>, String> {
     // A key that ends with a slash is a directory, and one below a directory belongs to something else.
     let server = key.strip_prefix(prefix).filter(|rest| !rest.is_empty() && !rest.contains('/'));
     let Some(server) = server else { return Ok(None) };
-    let value = value().ok_or_else(|| format!("key \"{key}\": its value is no base64"))?;
-    let options = options(&value).map_err(|reason| format!("key \"{key}\": {reason}"))?;
+    let options = match (&last.0, value) {
+        (Some((text, options)), Some(value)) if **text == *value => options.clone(),
+        _ => {
+            let decoded = value.and_then(decoded);
+            let decoded =
+                decoded.ok_or_else(|| format!("key \"{key}\": its value is no base64"))?;
+            let options = options(&decoded).map_err(|reason| format!("key \"{key}\": {reason}"))?;
+            last.0 = value.map(|value| (value.into(), options.clone()));
+            options
+        }
+    };
     Ok(Some(Endpoint { server: server.to_owned(), options }))
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::endpoint::{self, Endpoint};
+use super::endpoint::{self, Endpoint, LastValue};
 
 /// The path of a question for the keys of a range.
 pub(super) const RANGE: &str = "/v3/kv/range";
@@ -56,13 +56,13 @@ pub(super) fn range(prefix: &str, body: &[u8]) -> Result<(u64, Vec<Endpoint>), S
         Value::Array(list) => list,
         _ => return Err("the keys of the response are no list".to_owned()),
     };
-    let mut all = Vec::new();
+    let (mut all, mut last) = (Vec::new(), LastValue::default());
     for one in list {
-        let text = |name: &str| endpoint::decoded(one[name].as_str().unwrap_or_default());
-        let key = text("key").and_then(|key| String::from_utf8(key).ok());
+        let text = |name: &str| one[name].as_str().unwrap_or_default();
+        let key = endpoint::decoded(text("key")).and_then(|key| String::from_utf8(key).ok());
         let key = key.filter(|key| !key.is_empty());
         let key = key.ok_or_else(|| "an entry has no valid key".to_owned())?;
-        if let Some(endpoint) = endpoint::of_pair(prefix, &key, || text("value"))? {
+        if let Some(endpoint) = endpoint::of_pair(prefix, &key, Some(text("value")), &mut last)? {
             endpoint::push(&mut all, endpoint)?;
         }
     }

@@ -25,7 +25,6 @@ use tidegate_upstream::{FetchSettings, Group, Member, OriginResponse};
 
 use super::client::{BODY_BYTES_MAX, Client, HEAD_BYTES_MAX};
 use super::empty::EmptyRule;
-use super::endpoint::Endpoint;
 use super::kept::{Failure, Kept};
 use super::login::{AUTHENTICATE, Login, TOKEN_BYTES_MAX};
 use super::{consul, etcd, members};
@@ -75,8 +74,8 @@ struct Position {
 
 /// The result of a question.
 struct Pulled {
-    /// `None`: nothing has changed.
-    endpoints: Option<Vec<Endpoint>>,
+    /// The members that the group is to have; `None`: nothing has changed.
+    members: Option<Vec<Member>>,
     /// The next question may follow at once.
     at_once: bool,
 }
@@ -185,28 +184,22 @@ impl Follow {
         lines: &mut Lines,
     ) -> Result<bool, Failure> {
         let limit = empty.left(clock::now());
-        let Pulled { endpoints, at_once } = match self.question.source {
+        let Pulled { members, at_once } = match self.question.source {
             Source::Consul(kind) => self.pull_consul(kind, position, limit).await?,
             Source::Etcd => self.pull_etcd_with_login(position, limit).await?,
         };
         let now = clock::now();
-        match endpoints {
+        match members {
             None => {}
-            Some(endpoints) if !empty.accepts(endpoints.is_empty(), now) => self.kept.note_empty(),
-            Some(endpoints) => self.take_over(endpoints, now, lines).await?,
+            Some(members) if !empty.accepts(members.is_empty(), now) => self.kept.note_empty(),
+            Some(members) => self.take_over(members, now, lines).await,
         }
         Ok(at_once)
     }
 
     /// Gives the group its servers.
-    async fn take_over(
-        &self,
-        endpoints: Vec<Endpoint>,
-        now: Instant,
-        lines: &mut Lines,
-    ) -> Result<(), Failure> {
-        let wanted = members::members(endpoints, &self.group).map_err(Failure::Refused)?;
-        let wanted: Arc<[Member]> = wanted.into();
+    async fn take_over(&self, members: Vec<Member>, now: Instant, lines: &mut Lines) {
+        let wanted: Arc<[Member]> = members.into();
         let before =
             self.current.lock().unwrap_or_else(PoisonError::into_inner).replace(wanted.clone());
         let is_changed = before.is_none_or(|before| *before != *wanted);
@@ -217,7 +210,6 @@ impl Follow {
             self.is_dumped.store(false, Ordering::Relaxed);
         }
         self.write_dump(lines).await;
-        Ok(())
     }
 
     /// Writes the file, unless it has these servers already. What could not be written is tried again with each response.
@@ -266,16 +258,19 @@ impl Follow {
         let before = position.consul.index;
         let at_once = position.consul.advance(index, taken);
         if before.is_some() && before == index && limit.is_none() {
-            return Ok(Pulled { endpoints: None, at_once });
+            return Ok(Pulled { members: None, at_once });
         }
-        let endpoints = match body {
+        let members = match body {
             None => Vec::new(),
             Some(body) => {
-                let prefix = prefix.clone();
-                parsed(body, move |body| consul::endpoints(kind, &prefix, body)).await?
+                let (prefix, group) = (prefix.clone(), self.group.clone());
+                let read = move |body: &[u8]| {
+                    members::members(consul::endpoints(kind, &prefix, body)?, &group)
+                };
+                parsed(body, read).await?
             }
         };
-        Ok(Pulled { endpoints: Some(endpoints), at_once })
+        Ok(Pulled { members: Some(members), at_once })
     }
 
     /// As [`Follow::pull_etcd`], with a login where there is one. A token is replaced once, whatever is refused with it: etcd
@@ -328,7 +323,7 @@ impl Follow {
                 Ok(is_changed) => {
                     if !is_changed? && taken < WATCH_TIME_MIN {
                         position.revision = Some(revision);
-                        return Ok(Pulled { endpoints: None, at_once: false });
+                        return Ok(Pulled { members: None, at_once: false });
                     }
                 }
             }
@@ -340,10 +335,14 @@ impl Follow {
             Client::body(response, BODY_BYTES_MAX).await
         });
         let body = asked.await?;
-        let prefix = prefix.clone();
-        let (revision, endpoints) = parsed(body, move |body| etcd::range(&prefix, body)).await?;
+        let (prefix, group) = (prefix.clone(), self.group.clone());
+        let read = move |body: &[u8]| {
+            let (revision, endpoints) = etcd::range(&prefix, body)?;
+            Ok((revision, members::members(endpoints, &group)?))
+        };
+        let (revision, members) = parsed(body, read).await?;
         position.revision = Some(revision.saturating_add(1));
-        Ok(Pulled { endpoints: Some(endpoints), at_once: true })
+        Ok(Pulled { members: Some(members), at_once: true })
     }
 
     /// Waits for a change; `false`: the watch has ended without one.

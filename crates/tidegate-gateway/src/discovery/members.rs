@@ -65,10 +65,18 @@ pub(super) fn members(endpoints: Vec<Endpoint>, group: &Group) -> Result<Vec<Mem
 /// drains remains drained.
 pub(super) fn replace(group: &Group, wanted: &[Member], now: Instant) {
     group.change_members(now, |members| {
-        let known = members.drain(..).map(|member| (member.server.clone(), member));
+        // Mostly few of many are different: what is the same at both ends stays as it is.
+        let same = |pairs: &(&Member, &Member)| pairs.0 == pairs.1;
+        let front = members.iter().zip(wanted).take_while(same).count();
+        let behind = members[front..].iter().rev().zip(wanted[front..].iter().rev());
+        let back = behind.take_while(same).count();
+        let between = front..members.len() - back;
+        let wanted = wanted[front..wanted.len() - back].to_vec();
+        let before: Vec<Member> = members.splice(between, wanted).collect();
+        let changed = front..members.len() - back;
+        let known = before.into_iter().map(|member| (member.server.clone(), member));
         let mut known: HashMap<Box<str>, Member> = known.collect();
-        members.extend(wanted.iter().cloned());
-        for member in members.iter_mut() {
+        for member in &mut members[changed] {
             let Some(before) = known.remove(&member.server) else { continue };
             member.options.drain |= before.options.drain;
             if member.name.is_some() && before.name == member.name {

@@ -122,7 +122,7 @@ impl Group {
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
             member.number = Some(state.reserve_number());
         }
-        let specs: Vec<PeerSpec> = members.iter().flat_map(Member::specs).collect();
+        let specs: Vec<PeerSpec<'_>> = members.iter().flat_map(Member::specs).collect();
         let rings = rings(&specs, method);
         state.replace(specs, rings, now);
         let mut group = Group {
@@ -169,11 +169,12 @@ impl Group {
             member.places = places.unwrap_or_default();
         }
         let mut state = self.lock();
-        let specs: Vec<PeerSpec> = members.iter().flat_map(Member::specs).collect();
+        let specs: Vec<PeerSpec<'_>> = members.iter().flat_map(Member::specs).collect();
         let rings = rings(&specs, self.method);
         state.replace(specs, rings, now);
         state.inherit(&before.lock(), now);
-        drop((state, members));
+        drop(state);
+        drop(members);
         self.settled();
     }
 
@@ -316,7 +317,7 @@ impl Group {
                 member.number = Some(self.lock().reserve_number());
             }
         }
-        let specs: Vec<PeerSpec> = members.iter().flat_map(Member::specs).collect();
+        let specs: Vec<PeerSpec<'_>> = members.iter().flat_map(Member::specs).collect();
         // Requests choose servers meanwhile.
         let rings = rings(&specs, self.method);
         self.lock().replace(specs, rings, now);

@@ -79,13 +79,12 @@ impl Member {
         Some(places)
     }
 
-    pub(super) fn specs(&self) -> impl Iterator<Item = PeerSpec> {
+    pub(super) fn specs(&self) -> impl Iterator<Item = PeerSpec<'_>> {
         self.places.iter().map(|place| {
             let mut options = self.options.clone();
             options.weight = place.weight.unwrap_or(options.weight);
             options.backup = place.backup.unwrap_or(options.backup);
-            let (server, address) = (self.server.clone(), place.address.clone());
-            PeerSpec { server, address, options, parent: self.number }
+            PeerSpec { server: &self.server, address: &place.address, options, parent: self.number }
         })
     }
 

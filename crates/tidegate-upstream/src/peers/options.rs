@@ -45,10 +45,10 @@ impl Default for ServerOptions {
 
 /// One address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PeerSpec {
+pub(super) struct PeerSpec<'a> {
     /// The server as written, of which this is one address.
-    pub server: Box<str>,
-    pub address: Addr,
+    pub server: &'a str,
+    pub address: &'a Addr,
     pub options: ServerOptions,
     /// Id of the server, if it is one with a name.
     pub parent: Option<u32>,

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
+use super::former::Former;
 use super::hashes;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::owners::{Owner, rank};
 use super::peer::Peer;
 use super::slot::{SHARE_UNIT, Slot};
 use super::tier::{Ring, Tier, ring};
-use crate::address::address_text;
 
 /// The data guarded by the group's lock.
 #[derive(Debug)]
@@ -78,53 +78,61 @@ impl State {
     /// where that is configured (`slow_start`).
     ///
     /// A server is the same one if it is written the same and has the same address; of several that are, each old one
-    /// is taken once, in order. Numbers are never reused. Afterwards every slot has a result for each of the group's
+    /// is taken once. Numbers are never reused. Afterwards every slot has a result for each of the group's
     /// checks, and the indexes, routes and trees are rebuilt. Requests in progress keep their leases: those on a
     /// removed server end with it. `rings` is what [`rings`] returns for them.
-    pub(super) fn replace(&mut self, specs: Vec<PeerSpec>, rings: [Ring; 2], now: Instant) {
-        let mut before: HashMap<(Box<str>, Box<str>), Vec<Slot>> = HashMap::new();
+    pub(super) fn replace(&mut self, specs: Vec<PeerSpec<'_>>, rings: [Ring; 2], now: Instant) {
         let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());
-        for slot in self.tiers.iter_mut().flat_map(|tier| tier.slots.drain(..)) {
-            let key = (slot.peer.server.clone(), slot.peer.text.clone());
-            before.entry(key).or_default().push(slot);
-        }
+        let mut before =
+            Former::new(self.tiers.each_mut().map(|tier| std::mem::take(&mut tier.slots)));
         let mut ranks: [Vec<Slot>; 2] = Default::default();
         for spec in specs {
             let rank = usize::from(spec.options.backup);
-            let text: Box<str> = address_text(&spec.address).into();
-            let known = before
-                .get_mut(&(spec.server.clone(), text))
-                .and_then(|slots| (!slots.is_empty()).then(|| slots.remove(0)));
-            let mut slot = match &known {
-                Some(known) => {
-                    Slot::new(known.peer.clone(), spec.options, spec.parent, known.number)
+            ranks[rank].push(match before.take(&spec) {
+                Some(mut known) if known.options == spec.options => {
+                    known.parent = spec.parent;
+                    known
                 }
-                None => {
-                    let number = self.reserve_number();
-                    let peer = Arc::new(Peer::new(&spec.server, spec.address));
-                    Slot::new(peer, spec.options, spec.parent, number)
-                }
-            };
-            match &known {
-                Some(known) => {
-                    slot.inherit(known, &self.checks);
-                    if known.options.down && !slot.options.down {
-                        slot.start_slowly(now);
-                    }
-                }
-                None if grown => slot.start_slowly(now),
-                None => {}
-            }
-            self.checks.iter().for_each(|check| {
-                slot.add_check(&match &known {
-                    // The group is the same: the results remain valid for every check.
-                    Some(_) => CheckRule { persistent: true, ..check.clone() },
-                    None => check.clone(),
-                })
+                known => self.slot(spec, known.as_ref(), grown, now),
             });
-            ranks[rank].push(slot);
         }
         self.settle(ranks, rings, now);
+    }
+
+    /// Makes a server that is new, or has other parameters than before.
+    fn slot(
+        &mut self,
+        spec: PeerSpec<'_>,
+        known: Option<&Slot>,
+        grown: bool,
+        now: Instant,
+    ) -> Slot {
+        let mut slot = match known {
+            Some(known) => Slot::new(known.peer.clone(), spec.options, spec.parent, known.number),
+            None => {
+                let number = self.reserve_number();
+                let peer = Arc::new(Peer::new(spec.server, spec.address.clone()));
+                Slot::new(peer, spec.options, spec.parent, number)
+            }
+        };
+        match known {
+            Some(known) => {
+                slot.inherit(known, &self.checks);
+                if known.options.down && !slot.options.down {
+                    slot.start_slowly(now);
+                }
+            }
+            None if grown => slot.start_slowly(now),
+            None => {}
+        }
+        self.checks.iter().for_each(|check| {
+            slot.add_check(&match known {
+                // The group is the same: the results remain valid for every check.
+                Some(_) => CheckRule { persistent: true, ..check.clone() },
+                None => check.clone(),
+            })
+        });
+        slot
     }
 
     /// Takes over the state of another group of the same name.
@@ -345,9 +353,9 @@ impl State {
 }
 
 /// Returns the rings of servers, of the primary ones and of the backups, in their order.
-pub(super) fn rings(specs: &[PeerSpec], method: BalancingMethod) -> [Ring; 2] {
+pub(super) fn rings(specs: &[PeerSpec<'_>], method: BalancingMethod) -> [Ring; 2] {
     [false, true].map(|backup| {
         let of_rank = specs.iter().filter(|spec| spec.options.backup == backup);
-        ring(of_rank.map(|spec| (&*spec.server, spec.options.weight)), method)
+        ring(of_rank.map(|spec| (spec.server, spec.options.weight)), method)
     })
 }

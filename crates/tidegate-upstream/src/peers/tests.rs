@@ -236,6 +236,46 @@ fn servers_that_stay_keep_their_state() {
 }
 
 #[test]
+fn servers_keep_their_state_wherever_they_are_written() {
+    let now = tidegate_rt::clock::now();
+    let names: Vec<String> = (1..=9).map(|port| format!("127.0.0.1:{port}")).collect();
+    let all: Vec<(&str, ServerOptions)> = names.iter().map(|name| (&**name, weight(1))).collect();
+    let group = group(BalancingMethod::RoundRobin, &all);
+    report(&group, 3, Outcome::Failure, now);
+    let state = || -> Vec<(u32, String, bool)> {
+        let view = group.view(now);
+        view.iter().map(|slot| (slot.number, slot.peer.text.to_string(), slot.resting)).collect()
+    };
+    let mut known = state();
+    known.sort();
+    let changes: [fn(&mut Vec<Member>); 6] = [
+        |members| members.rotate_left(1),
+        |members| members.reverse(),
+        |members| members.swap(0, 8),
+        |members| members[5].options.backup = true,
+        |members| members[5].options.backup = false,
+        |members| members[0].options.weight = 2,
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        group.change_members(now, change);
+        let mut found = state();
+        found.sort();
+        assert_eq!(found, known, "change {number}");
+    }
+    // One is new, one is gone.
+    group.change_members(now, |members| {
+        let (old, new) = (members[4].server.clone(), Addr::Inet(C.parse().expect("an address")));
+        members[4] = Member::fixed("new", vec![new], weight(1));
+        known.retain(|(_, text, _)| **text != *old);
+    });
+    known.push((9, C.to_owned(), false));
+    let mut found = state();
+    found.sort();
+    known.sort();
+    assert_eq!(found, known);
+}
+
+#[test]
 fn the_worst_check_decides() {
     let now = tidegate_rt::clock::now();
     let group = group(BalancingMethod::RoundRobin, &[(A, weight(1)), (B, weight(1))]);

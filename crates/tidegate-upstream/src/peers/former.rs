@@ -1,0 +1,76 @@
+//! The servers of a group before a change. Mostly few of many are different: those that remain are found in the order that
+//! they had, without a table of all.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tidegate_rt::net::Addr;
+
+use super::options::PeerSpec;
+use super::slot::Slot;
+
+/// Where a server was: its rank, and its place in it.
+type Place = (usize, usize);
+
+/// Servers, each of which is taken once.
+pub(super) struct Former {
+    ranks: [Vec<Option<Slot>>; 2],
+    /// Behind the one that was taken last.
+    next: [usize; 2],
+    /// Hashes of all, sorted; made when one is not where it is expected.
+    hashes: Option<Vec<(u64, Place)>>,
+}
+
+impl Former {
+    pub(super) fn new(ranks: [Vec<Slot>; 2]) -> Former {
+        let ranks = ranks.map(|slots| slots.into_iter().map(Some).collect());
+        Former { ranks, next: [0; 2], hashes: None }
+    }
+
+    /// Takes the server that is written the same and has the same address, of the same rank or the other one.
+    pub(super) fn take(&mut self, spec: &PeerSpec<'_>) -> Option<Slot> {
+        let rank = usize::from(spec.options.backup);
+        let expected = (rank, self.next[rank]);
+        let (rank, at) = match self.has(expected, spec) {
+            true => expected,
+            false => self.find(spec)?,
+        };
+        self.next[rank] = at + 1;
+        self.ranks[rank][at].take()
+    }
+
+    fn has(&self, (rank, at): Place, spec: &PeerSpec<'_>) -> bool {
+        let slot = self.ranks[rank].get(at).and_then(Option::as_ref);
+        slot.is_some_and(|slot| {
+            *slot.peer.server == *spec.server && slot.peer.address == *spec.address
+        })
+    }
+
+    fn find(&mut self, spec: &PeerSpec<'_>) -> Option<Place> {
+        let hashes = self.hashes.take().unwrap_or_else(|| self.all_hashes());
+        let wanted = hash(spec.server, spec.address);
+        let from = hashes.partition_point(|(hash, _)| *hash < wanted);
+        let same = hashes[from..].iter().take_while(|(hash, _)| *hash == wanted);
+        let found = same.map(|(_, place)| *place).find(|place| self.has(*place, spec));
+        self.hashes = Some(hashes);
+        found
+    }
+
+    fn all_hashes(&self) -> Vec<(u64, Place)> {
+        let mut all = Vec::new();
+        for (rank, slots) in self.ranks.iter().enumerate() {
+            let slots = slots.iter().enumerate();
+            all.extend(slots.filter_map(|(at, slot)| {
+                let peer = &slot.as_ref()?.peer;
+                Some((hash(&peer.server, &peer.address), (rank, at)))
+            }));
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+fn hash(server: &str, address: &Addr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (server, address).hash(&mut hasher);
+    hasher.finish()
+}
