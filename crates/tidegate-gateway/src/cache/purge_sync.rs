@@ -186,7 +186,7 @@ impl PurgeSync {
         let of = self.totals();
         json!({
             "state": state,
-            "serving": self.guard.is_open(clock::unix_millis()),
+            "serving": self.guard.is_open(),
             "cut_off_ms": cut_off,
             "sent": of.sent,
             "not_distributed": of.not_sent,

@@ -8,7 +8,6 @@ use tidegate_codec::request::Method;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
-use tidegate_rt::clock;
 
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};
@@ -186,10 +185,7 @@ impl CacheSettings {
 
     /// Returns whether a request has to wait until purges of other servers have arrived ([`CacheSettings::is_usable`]).
     pub(crate) fn has_to_wait(&self) -> bool {
-        !self.sharing.is_empty() && {
-            let now = clock::unix_millis();
-            self.purge_syncs().any(|(sync, _)| !sync.guard.is_open(now))
-        }
+        self.purge_syncs().any(|(sync, _)| !sync.guard.is_open())
     }
 
     /// Waits until purges of other servers have arrived, for some seconds; returns whether the cache may be used.

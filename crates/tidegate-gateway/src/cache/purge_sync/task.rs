@@ -117,7 +117,7 @@ impl FollowTask {
         };
         if current {
             self.tier.iter().for_each(|tier| tier.pause(false));
-            sync.guard.open_until(later(LEASE));
+            sync.guard.open_for(LEASE);
         }
         if let Some(since) = cut_off {
             let millis = now.saturating_duration_since(since).as_millis();
@@ -248,7 +248,7 @@ impl FollowTask {
                 sync.state().contact = Some(now);
             }
         }
-        sync.guard.open_until(later(LEASE));
+        sync.guard.open_for(LEASE);
     }
 }
 
@@ -263,9 +263,4 @@ fn tier_purge(rule: &PurgeRule) -> TierPurge {
 /// Returns a purge of everything.
 fn everything_purged() -> TierPurge {
     TierPurge::Scope(Scope::Prefix(Box::default()))
-}
-
-/// Returns the moment after this time, in Unix milliseconds.
-fn later(time: Duration) -> u64 {
-    clock::unix_millis().saturating_add(time.as_millis() as u64)
 }
