@@ -98,7 +98,7 @@ impl Store {
     /// The disk failed; the entry stays in the index.
     pub fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
         let opened = self.inner.open_entry(key, now)?;
-        Ok(opened.and_then(|entry| self.inner.unless_purged(key, entry)))
+        Ok(opened.and_then(|entry| self.inner.unless_purged(key, entry, now)))
     }
 
     /// Returns the failures of the disk since the last call. In memory only; never blocks.

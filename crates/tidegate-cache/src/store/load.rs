@@ -151,6 +151,10 @@ impl StoreInner {
 
     /// Compares a file under its right name with the index. The caller has its path lock.
     fn load_entry(&self, hash: &KeyHash, item: &DirectoryItem, now: u64, report: &mut LoadReport) {
+        if self.remove_of_later(hash, item, now) {
+            report.removed += 1;
+            return;
+        }
         let generation = match self.disk.file_bytes(&item.path) {
             Ok(bytes) => match self.index.check_file(hash, bytes) {
                 FileCheck::Same => return,
@@ -183,5 +187,25 @@ impl StoreInner {
             Ok(Examined::Nothing) => {}
             Err(_) => report.failed += 1,
         }
+    }
+
+    /// Removes a file of a clock that was ahead: once the time has come it would be like any other. Returns whether
+    /// it was one.
+    fn remove_of_later(&self, hash: &KeyHash, item: &DirectoryItem, now: u64) -> bool {
+        if self.disk.modified_at(&item.path).is_ok_and(|at| at <= now) {
+            return false;
+        }
+        let Ok(Examined::Whole(opened)) = self.examine_header(hash, &item.path) else {
+            return false;
+        };
+        if !self.purges.is_of_later(&opened.header.metadata, now) {
+            return false;
+        }
+        if let Some(known) = self.index.peek(hash).present {
+            self.index.forget_file(hash, known.generation);
+            self.note_removed(hash);
+            self.hot.forget(hash);
+        }
+        self.remove_quietly(&item.path)
     }
 }

@@ -134,29 +134,43 @@ impl StoreInner {
             }
             PurgeEffect::Gone => {
                 view.present = None;
-                // When the manager's list is full, the entry stays in the index, and purged.
-                let has_room = self.garbage.lock().len() < GARBAGE_MAX;
-                let taken = has_room.then(|| self.index.take_file(key.hash(), present.generation));
-                if let Some(bytes) = taken.flatten() {
-                    self.discard_entry(*key.hash(), bytes);
-                }
+                self.take_out(key, present.generation);
                 None
             }
         }
     }
 
-    /// Returns an opened entry unless it is purged. Blocks.
-    pub(super) fn unless_purged(&self, key: &Key, entry: OpenEntry) -> Option<OpenEntry> {
+    /// Takes the file of this generation from its key. When the manager's list is full it stays in the index, where it is found
+    /// again as what it is.
+    fn take_out(&self, key: &Key, generation: u64) {
+        self.hot.forget(key.hash());
+        let has_room = self.garbage.lock().len() < GARBAGE_MAX;
+        let taken = has_room.then(|| self.index.take_file(key.hash(), generation));
+        if let Some(bytes) = taken.flatten() {
+            self.discard_entry(*key.hash(), bytes);
+        }
+    }
+
+    /// Returns an opened entry unless it is purged, or not to be used at all. Blocks.
+    pub(super) fn unless_purged(&self, key: &Key, entry: OpenEntry, now: u64) -> Option<OpenEntry> {
         let mut view = self.index.peek(key.hash());
+        let is_of_later = self.purges.is_of_later(entry.metadata(), now);
         match view.present {
-            Some(_) => {
-                let left = self.purge_found(key, &mut view, Some(entry));
+            Some(present) => {
+                let left = match is_of_later {
+                    true => {
+                        self.take_out(key, present.generation);
+                        None
+                    }
+                    false => self.purge_found(key, &mut view, Some(entry)),
+                };
                 if left.is_none() {
                     // At once: before the loader is done an existing file would be found again.
                     self.remove_unknown(key.hash());
                 }
                 left
             }
+            None if is_of_later => None,
             None => {
                 let (verdict, _) = self.purges.effect_on(entry.key_text(), entry.metadata(), 0);
                 match verdict {

@@ -55,7 +55,8 @@ pub(crate) struct Purges {
     /// Copies of values of the rules, so that an entry that is not concerned needs no lock.
     pub(super) serial: AtomicU64,
     pub(super) latest: AtomicU64,
-    /// The latest start of a fill, in Unix milliseconds. It may be ahead of a clock that was set back.
+    /// The latest moment at which an entry that may be used was requested, in Unix milliseconds. It may be ahead of a clock
+    /// that was set back. Those of earlier processes were requested before this one started, see [`Purges::is_of_later`].
     pub(super) latest_asked: AtomicU64,
     /// Held by every fill that began since the latest rule.
     pub(super) present: Mutex<Arc<()>>,
@@ -90,10 +91,12 @@ impl Purges {
             Ok(Some(bytes)) => Rules::decode(&bytes).unwrap_or_else(|| everything(now)),
             Err(_) => everything(now),
         };
+        // What was requested behind the rules, by a clock that was behind them.
+        let behind = if rules.serial() > 0 { rules.latest().saturating_add(1) } else { 0 };
         Purges {
             serial: AtomicU64::new(rules.serial()),
             latest: AtomicU64::new(rules.latest()),
-            latest_asked: AtomicU64::new(0),
+            latest_asked: AtomicU64::new(now.max(behind)),
             rules: RwLock::new(rules),
             present: Mutex::new(Arc::new(())),
             reader: OnceLock::new(),
@@ -116,6 +119,17 @@ impl Purges {
         };
         self.latest_asked.fetch_max(moment, Ordering::AcqRel);
         moment
+    }
+
+    /// Returns whether a file has an entry that was requested later than now: by an earlier process, whose clock was ahead.
+    /// It must not be used. Rules that come meanwhile are about all that was requested before them, which it seems not to be.
+    pub(super) fn is_of_later(&self, metadata: &[u8], now: u64) -> bool {
+        let Some(PurgeMetadata { requested_at, .. }) = self.read(metadata) else { return false };
+        let latest = now.max(self.latest_asked.load(Ordering::Acquire));
+        if requested_at <= latest {
+            self.latest_asked.fetch_max(requested_at, Ordering::AcqRel);
+        }
+        requested_at > latest
     }
 
     pub(super) fn add(&self, purge: Purge, now: u64) -> Result<(), PurgeError> {

@@ -190,6 +190,48 @@ fn entries_that_are_not_in_memory_are_purged_all_the_same() {
 }
 
 #[test]
+fn an_object_of_a_clock_that_was_ahead_is_not_used_after_a_restart() {
+    for (loader_is_done, name) in [(false, "/a"), (true, "/b")] {
+        let disk = MemoryDisk::default();
+        disk.set_now(1000);
+        put(&store(&disk), name, "t", 1000);
+        let store = open_with(&disk, options());
+        store.read_metadata_by(reader);
+        if loader_is_done {
+            load(&store);
+        }
+        // By the moment of its request it is newer than the purge.
+        store.purge(hard(tag("t")), 5).expect("purged");
+        if !loader_is_done {
+            assert_eq!(state(&store, name, 5), "none");
+        }
+        assert_eq!(state(&store, name, 2000), "none", "the time has come");
+        assert_eq!((store.stats().entries, store.stats().disk_bytes), (0, 0));
+        put(&store, name, "t", 6);
+        assert_eq!(state(&store, name, 6), "fresh");
+    }
+}
+
+#[test]
+fn a_purge_by_a_clock_that_was_set_back_concerns_objects_of_before_the_start() {
+    for is_open in [false, true] {
+        let disk = MemoryDisk::default();
+        put(&store(&disk), "/a", "t", 1000);
+        let mut settings = options();
+        settings.started_at = 2000;
+        let store = loaded(&disk, settings);
+        store.read_metadata_by(reader);
+        if is_open {
+            assert_eq!(state(&store, "/a", 2000), "fresh");
+        }
+        store.purge(hard(tag("t")), 5).expect("purged");
+        assert_eq!(state(&store, "/a", 5), "none");
+        put(&store, "/a", "t", 6);
+        assert_eq!(state(&store, "/a", 6), "fresh");
+    }
+}
+
+#[test]
 fn rules_are_kept_over_a_restart() {
     let disk = MemoryDisk::default();
     let before = store(&disk);
