@@ -14,11 +14,14 @@
 # Faults: `cut NODE [in|out]` drops packets between a node and the engine (of one direction), `heal NODE` ends that;
 # `kill`, `start` (an empty engine), `stop`, `continue` (SIGSTOP, SIGCONT), `pause MS` (CLIENT PAUSE), `password` and
 # `no-password`, `full` and `not-full` (maxmemory) are about the engine; `garbage` puts a server that is no engine in its place;
-# `kill-node NODE` and `start-node NODE` are about a server.
+# `kill-node NODE` and `start-node NODE` are about a server. `clocks` starts the engine (an empty one) and the servers again with
+# clocks of their own, and `clock PLACE SECONDS` sets one of them ahead of the machine's clock, or behind it (-3600).
+# `sentinel` starts a replica of the engine (port 6381) and a Sentinel (port 26379), and the servers again with
+# `sentinel=main`: `kill` is a fail-over then.
 #
-# Needs root, ip (iproute2), nft (nftables), redis-server, redis-cli and python3. All names begin with tgc-; files are in
-# target/cluster, or in $CLUSTER. Addresses: 10.99.0.1 to .3 are the nodes (port 80), .10 the engine, .12 the client, which
-# is the origin and Consul as well (ports 9000 to 9002).
+# Needs root, ip (iproute2), nft (nftables), redis-server, redis-cli and python3, and cc for clocks (scripts/clock.c). All names
+# begin with tgc-; files are in target/cluster, or in $CLUSTER. Addresses: 10.99.0.1 to .3 are the nodes (port 80), .10 the
+# engine, .12 the client, which is the origin and Consul as well (ports 9000 to 9002).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 bed=${CLUSTER:-$root/target/cluster}
@@ -49,11 +52,36 @@ place() {
     ip -n "tgc-$1" link set eth0 up
 }
 
+# A command in a place, with the clock of that place if it has one of its own.
+clocked() {
+    local place=$1
+    shift
+    if [ -e "$bed/$place.clock" ]; then
+        set -- env CLOCK_OFFSET="$bed/$place.clock" LD_PRELOAD="$bed/clock.so" "$@"
+    fi
+    in_place "$place" "$@"
+}
+
+# Programs see the file as it is: the new text takes the place of the old one, and has its length.
+set_clock() { printf '%+012d\n' "$2" | dd of="$bed/$1.clock" conv=notrunc status=none; }
+
+start_clocks() {
+    cc -shared -fPIC -O2 -o "$bed/clock.so" "$root/scripts/clock.c"
+    end_by "$bed/engine.pid" KILL
+    set_clock engine 0
+    start_engine
+    for node in $nodes; do
+        end_by "$bed/$node/nginx.pid" KILL
+        set_clock "$node" 0
+        start_node "$node"
+    done
+}
+
 # A Redis with a name and a port, and further arguments.
 start_redis() {
     rm -f "$bed/$1.pid"
     mkdir -p "$bed/$1"
-    in_place engine redis-server "${@:3}" --bind $net.10 --port "$2" --protected-mode no \
+    clocked engine redis-server "${@:3}" --bind $net.10 --port "$2" --protected-mode no \
         --dir "$bed/$1" --pidfile "$bed/$1.pid" --daemonize yes --logfile "$bed/$1.log"
     for _ in $(seq 500); do
         if engine -p "$2" ping >/dev/null 2>&1; then return; fi
@@ -62,7 +90,32 @@ start_redis() {
     fail "Redis has not started: $bed/$1.log"
 }
 
-start_engine() { start_redis engine 6379 --save '' --appendonly no; }
+start_engine() { start_redis engine 6379 --save '' --appendonly no --repl-diskless-sync-delay 0; }
+
+# Waits until a Redis says something about a subject.
+await_engine() {
+    local port=$1 text=$2
+    for _ in $(seq 500); do
+        if engine -p "$port" "${@:3}" | grep -q "$text"; then return; fi
+        sleep 0.02
+    done
+    fail "Redis on port $port does not say $text"
+}
+
+start_sentinel() {
+    start_redis replica 6381 --save '' --replicaof $net.10 6379
+    await_engine 6381 master_link_status:up info replication
+    mkdir -p "$bed/sentinel"
+    printf '%s\n' "sentinel monitor main $net.10 6379 1" 'sentinel down-after-milliseconds main 200' \
+        'sentinel failover-timeout main 1000' >"$bed/sentinel/sentinel.conf"
+    start_redis sentinel 26379 "$bed/sentinel/sentinel.conf" --sentinel
+    await_engine 26379 6381 sentinel replicas main
+    for node in $nodes; do
+        end_by "$bed/$node/nginx.pid" KILL
+        sed -i "s|redis://$net.10/0|& sentinel=main|" "$bed/$node/nginx.conf"
+        start_node "$node"
+    done
+}
 
 # The ids of processes are those in files that they have written.
 end_by() {
@@ -81,7 +134,7 @@ configure() {
 }
 
 start_node() {
-    in_place "$1" "$(cat "$bed/binary")" -p "$bed/$1" -c "$bed/$1/nginx.conf" -e "$bed/$1/error.log"
+    clocked "$1" "$(cat "$bed/binary")" -p "$bed/$1" -c "$bed/$1/nginx.conf" -e "$bed/$1/error.log"
 }
 
 start_envoy() {
@@ -147,7 +200,7 @@ up() {
 down() {
     end_envoy
     for node in $nodes; do end_by "$bed/$node/nginx.pid" KILL; done
-    for one in engine garbage; do end_by "$bed/$one.pid" KILL; done
+    for one in sentinel replica engine garbage; do end_by "$bed/$one.pid" KILL; done
     for one in engine client $nodes lan; do
         ip netns del "tgc-$one" 2>/dev/null || true
     done
@@ -192,6 +245,9 @@ fault() {
             ;;
         kill-node) end_by "$bed/$2/nginx.pid" KILL ;;
         start-node) start_node "$2" ;;
+        clocks) start_clocks ;;
+        clock) set_clock "$2" "$3" ;;
+        sentinel) start_sentinel ;;
         *) fail "there is no fault \"$1\"" ;;
     esac
 }
@@ -209,5 +265,5 @@ case ${1:-} in
     no-envoy) end_envoy ;;
     processes) processes "$2" ;;
     fault) fault "${@:2}" ;;
-    *) sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,29s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -3,8 +3,10 @@
 //! machine adds.
 
 mod client;
+mod clocks;
 mod discovery;
 mod envoy;
+mod fail_over;
 mod faults;
 mod limits;
 mod local;
@@ -30,12 +32,18 @@ const ORIGIN: &str = "10.99.0.12:9000";
 /// The interval of `zone_sync_store`.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// The parts of a run, in their order: the last two start servers and engine in another way.
+const PARTS: [&str; 8] =
+    ["limits", "wait", "envoy", "discovery", "purges", "faults", "clocks", "fail-over"];
+
 /// What the command line asks for.
 struct Arguments {
     script: PathBuf,
     purges: usize,
     partitions: usize,
     seconds: u64,
+    /// `--only PART`, of [`PARTS`]; all if there is none.
+    only: Vec<String>,
     /// `--envoy PATH --ratelimit PATH`.
     envoy: Option<PathBuf>,
     ratelimit: Option<PathBuf>,
@@ -76,6 +84,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
         purges: 1000,
         partitions: 10,
         seconds: 12,
+        only: Vec::new(),
         envoy: None,
         ratelimit: None,
         ring: false,
@@ -90,6 +99,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
             Long("script") => arguments.script = parser.value()?.into(),
             Long("purges") => arguments.purges = parser.value()?.parse()?,
             Long("partitions") => arguments.partitions = parser.value()?.parse()?,
+            Long("only") => arguments.only.push(parser.value()?.string()?),
             Long("envoy") => arguments.envoy = Some(parser.value()?.into()),
             Long("ratelimit") => arguments.ratelimit = Some(parser.value()?.into()),
             Long("ring") => arguments.ring = true,
@@ -104,6 +114,9 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
     }
     if arguments.envoy.is_some() != arguments.ratelimit.is_some() {
         return Err("--envoy and --ratelimit need each other".to_owned().into());
+    }
+    if let Some(part) = arguments.only.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        return Err(format!("there is no part \"{part}\", only {}", PARTS.join(", ")).into());
     }
     if arguments.objects == 0 {
         return Err("--objects is at least 1".to_owned().into());
@@ -137,15 +150,24 @@ fn measure(arguments: &Arguments) -> Result<bool, String> {
         node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
     }
     println!("{:<34} {:>24} {:>24}", "row", "found", "goal");
-    limits::rows(&mut bed, arguments.seconds)?;
-    limits::exact(&mut bed, arguments.seconds)?;
     let envoy = arguments.envoy.clone().zip(arguments.ratelimit.clone());
     let programs = envoy.map(|(envoy, ratelimit)| Programs { envoy, ratelimit });
-    envoy::rows(&mut bed, arguments.seconds, programs.as_ref())?;
-    discovery::times(&mut bed)?;
-    purges::times(&mut bed)?;
-    purges::partitions(&mut bed, arguments.purges, arguments.partitions)?;
-    faults::rows(&mut bed)?;
+    let seconds = arguments.seconds;
+    for part in PARTS {
+        if !arguments.only.is_empty() && !arguments.only.iter().any(|only| only == part) {
+            continue;
+        }
+        match part {
+            "limits" => limits::rows(&mut bed, seconds)?,
+            "wait" => limits::exact(&mut bed, seconds)?,
+            "envoy" => envoy::rows(&mut bed, seconds, programs.as_ref())?,
+            "discovery" => discovery::times(&mut bed)?,
+            "purges" => purges::rows(&mut bed, arguments.purges, arguments.partitions)?,
+            "faults" => faults::rows(&mut bed)?,
+            "clocks" => clocks::rows(&mut bed, seconds)?,
+            _ => fail_over::rows(&mut bed, seconds)?,
+        }
+    }
     Ok(bed.unmet == 0)
 }
 

@@ -166,11 +166,12 @@ Usage: tidegate-bench figures [--tidegate PATH] [--only ROW]... [--requests N] [
   status 1 when a goal was missed
 
 Usage: tidegate-bench cluster [--script PATH] [--purges N] [--partitions N] [--seconds S]
-                              [--envoy PATH --ratelimit PATH]
+                              [--only PART]... [--envoy PATH --ratelimit PATH]
 
   measures three servers that share limits and purges, with faults of their engine; to be run by
   scripts/cluster.sh run, as root. N purges (default: 1000) with N partitions (10), and rates over S
-  seconds (12), also those of Envoy with its rate-limit service, which scripts/envoy.sh fetches
+  seconds (12), also those of Envoy with its rate-limit service, which scripts/envoy.sh fetches. Parts
+  are limits, wait, envoy, discovery, purges, faults, clocks and fail-over
 
 Usage: tidegate-bench cluster --ring [--tidegate PATH] [--objects N]
 

@@ -19,17 +19,22 @@ const GOAL: Duration = Duration::from_millis(100);
 /// The longest wait for a change, and for a question that is held.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The state of the double: its index, and which origin serves.
-#[derive(Clone, Default)]
-struct Consul(Arc<(Mutex<(u64, usize)>, Condvar)>);
+/// The double.
+struct Consul {
+    /// Its index, and which origin serves.
+    state: Mutex<(u64, usize)>,
+    changed: Condvar,
+    /// The responses: what it takes to make them is not measured.
+    bodies: [String; 2],
+}
 
 /// Measures the time from a change to traffic.
 pub(super) fn times(bed: &mut Bed) -> Result<(), String> {
     let other = Origin::start(OTHER).map_err(|error| format!("{OTHER}: {error}"))?;
     // Both have the target; its version says which one responds.
     other.change("/service");
-    let consul = Consul::default();
-    consul.change(0);
+    let (state, changed) = (Mutex::new((1, 0)), Condvar::new());
+    let consul = Arc::new(Consul { state, changed, bodies: [0, 1].map(body) });
     consul.start().map_err(|error| format!("{CONSUL}: {error}"))?;
     for node in &mut bed.nodes {
         node.until("/service", "0")?;
@@ -57,7 +62,7 @@ pub(super) fn times(bed: &mut Bed) -> Result<(), String> {
 }
 
 impl Consul {
-    fn start(&self) -> std::io::Result<()> {
+    fn start(self: &Arc<Consul>) -> std::io::Result<()> {
         let (consul, listener) = (self.clone(), TcpListener::bind(CONSUL)?);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -71,10 +76,9 @@ impl Consul {
 
     /// Changes which origin serves.
     fn change(&self, serving: usize) {
-        let (state, changed) = &*self.0;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = (state.0 + 1, serving);
-        changed.notify_all();
+        self.changed.notify_all();
     }
 
     /// Responses a question, held until there is something new.
@@ -91,17 +95,16 @@ impl Consul {
             line.clear();
             reader.read_line(&mut line)?;
         }
-        let (state, changed) = &*self.0;
-        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = changed.wait_timeout_while(state, PATIENCE, |state| state.0 <= known);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.changed.wait_timeout_while(state, PATIENCE, |state| state.0 <= known);
         let (index, serving) = *waiting.unwrap_or_else(PoisonError::into_inner).0;
-        let body = body(serving);
+        let body = &self.bodies[serving];
         let length = body.len();
         let head = format!(
             "HTTP/1.1 200 OK\r\nX-Consul-Index: {index}\r\nContent-Length: {length}\r\n\r\n"
         );
         let mut stream = stream;
-        stream.write_all((head + &body).as_bytes())
+        stream.write_all((head + body).as_bytes())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What faults of the engine and of a server cost: responses of the servers meanwhile, and the time until the engine is in use
 //! again; what a server that was killed serves afterwards.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Bed;
@@ -12,6 +12,8 @@ const LASTING: Duration = Duration::from_millis(1500);
 /// The pause between two requests to a server.
 const PAUSE: Duration = Duration::from_millis(5);
 const BACK_GOAL: Duration = Duration::from_secs(1);
+/// The longest that a request may take.
+const WAIT_GOAL: Duration = Duration::from_millis(500);
 
 /// Name, beginning and end of a fault.
 type Fault = (&'static str, &'static [&'static str], &'static [&'static str]);
@@ -55,33 +57,45 @@ fn killed_server(bed: &mut Bed) -> Result<(), String> {
     Ok(())
 }
 
+/// What clients have seen meanwhile.
+#[derive(Default)]
+struct Seen {
+    ends: AtomicBool,
+    sent: AtomicUsize,
+    failed: AtomicUsize,
+    longest_micros: AtomicU64,
+}
+
 /// Prints what a fault costs the first of the servers, those that serve all the time.
-fn row(
+pub(super) fn row(
     bed: &mut Bed,
     name: &str,
     serving: usize,
     cause: impl FnOnce(&Bed) -> Result<Duration, String>,
 ) -> Result<(), String> {
-    let (ends, sent, failed) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let seen = Seen::default();
     let back = std::thread::scope(|scope| {
         for node in &bed.nodes[..serving] {
-            let (node, ends, sent, failed) = (node.again(), &ends, &sent, &failed);
-            scope.spawn(move || load(node, ends, sent, failed));
+            let (node, seen) = (node.again(), &seen);
+            scope.spawn(move || load(node, seen));
         }
         let back = cause(bed);
-        ends.store(true, Ordering::Relaxed);
+        seen.ends.store(true, Ordering::Relaxed);
         back
     })?;
-    let (sent, failed) = (sent.into_inner(), failed.into_inner());
+    let (sent, failed) = (seen.sent.into_inner(), seen.failed.into_inner());
     let found = format!("{failed} of {sent}");
     bed.row(&format!("failed, {name}"), &found, "0", failed == 0 && sent > 0);
+    let longest = Duration::from_micros(seen.longest_micros.into_inner());
+    let found = format!("{} ms", longest.as_millis());
+    bed.row("  longest request", &found, "500 ms at most", longest <= WAIT_GOAL);
     let found = format!("{} ms", back.as_millis());
     bed.row("  in use again after", &found, "1000 ms at most", back <= BACK_GOAL);
     settle(bed)
 }
 
 /// Waits until all servers use the engine, and have all purges.
-fn settle(bed: &mut Bed) -> Result<(), String> {
+pub(super) fn settle(bed: &mut Bed) -> Result<(), String> {
     in_use(bed)?;
     for node in &mut bed.nodes {
         node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
@@ -90,7 +104,7 @@ fn settle(bed: &mut Bed) -> Result<(), String> {
 }
 
 /// Causes a fault; returns the time from its end until all servers use the engine.
-fn fault(bed: &Bed, begin: &[&str], end: &[&str]) -> Result<Duration, String> {
+pub(super) fn fault(bed: &Bed, begin: &[&str], end: &[&str]) -> Result<Duration, String> {
     bed.fault(begin)?;
     std::thread::sleep(LASTING);
     if !end.is_empty() {
@@ -100,7 +114,7 @@ fn fault(bed: &Bed, begin: &[&str], end: &[&str]) -> Result<Duration, String> {
 }
 
 /// Returns the time until all servers use the engine.
-fn in_use(bed: &Bed) -> Result<Duration, String> {
+pub(super) fn in_use(bed: &Bed) -> Result<Duration, String> {
     let begun = Instant::now();
     for node in &bed.nodes {
         node.again().until("/api/9/tidegate/stores/default", "\"available\":true")?;
@@ -109,14 +123,16 @@ fn in_use(bed: &Bed) -> Result<Duration, String> {
 }
 
 /// Sends requests of all kinds, and counts those that fail.
-fn load(mut node: Node, ends: &AtomicBool, sent: &AtomicUsize, failed: &AtomicUsize) {
+fn load(mut node: Node, seen: &Seen) {
     for target in ["/limited?k=fault", "/fault"].iter().cycle() {
-        if ends.load(Ordering::Relaxed) {
+        if seen.ends.load(Ordering::Relaxed) {
             return;
         }
-        sent.fetch_add(1, Ordering::Relaxed);
+        let begun = Instant::now();
+        seen.sent.fetch_add(1, Ordering::Relaxed);
         let fine = node.get(target).is_ok_and(|response| response.status < 500);
-        failed.fetch_add(usize::from(!fine), Ordering::Relaxed);
+        seen.failed.fetch_add(usize::from(!fine), Ordering::Relaxed);
+        seen.longest_micros.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         std::thread::sleep(PAUSE);
     }
 }

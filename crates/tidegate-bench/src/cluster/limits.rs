@@ -44,12 +44,8 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         let begun = Instant::now();
         let target = format!("/limited?k={name}");
         let time = Duration::from_secs(seconds);
-        let (least, most) = admitted(&bed.nodes, &target, (spread, 1), time)?;
-        let rate = RATE * WINDOW.as_secs() as usize;
-        let (low, high) = (rate * 95 / 100, rate * 105 / 100);
-        let met = least >= low && most <= high;
-        let goal = format!("{low} to {high}");
-        bed.row(&format!("admitted in 10 s, {name}"), &format!("{least} to {most}"), &goal, met);
+        let found = admitted(&bed.nodes, &target, (spread, 1), time)?;
+        row(bed, &format!("admitted in 10 s, {name}"), found);
         let mut worst: f64 = 0.0;
         for (node, before) in bed.nodes.iter_mut().zip(before) {
             let count = node.number(rounds, "rounds")? - before;
@@ -61,6 +57,31 @@ pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
         bed.row(&name, &format!("{worst:.2}"), "1.02 at most", worst <= 1.02);
     }
     Ok(())
+}
+
+/// Prints what was admitted in any window by servers that decide at once.
+pub(super) fn row(bed: &mut Bed, name: &str, (least, most): (usize, usize)) {
+    let rate = RATE * WINDOW.as_secs() as usize;
+    let (low, high) = (rate * 95 / 100, rate * 105 / 100);
+    let met = least >= low && most <= high;
+    bed.row(name, &format!("{least} to {most}"), &format!("{low} to {high}"), met);
+}
+
+/// Lets something happen in the middle of an even load; returns what it has returned, and what was admitted in any window.
+pub(super) fn during<T>(
+    bed: &Bed,
+    target: &str,
+    seconds: u64,
+    happens: impl FnOnce() -> Result<T, String>,
+) -> Result<(T, (usize, usize)), String> {
+    let time = Duration::from_secs(seconds);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| admitted(&bed.nodes, target, (SPREADS[0].1, 1), time));
+        std::thread::sleep(time / 2);
+        let happened = happens()?;
+        let admitted = sending.join().unwrap_or_else(|_| Err("a client has ended".to_owned()));
+        Ok((happened, admitted?))
+    })
 }
 
 /// Where requests await the engine, no window has more than the rate and one burst, and few have less.

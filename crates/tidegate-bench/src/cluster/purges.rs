@@ -12,8 +12,13 @@ const KEYS: usize = 50;
 /// The longest wait for a purge.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures the time from a purge to the last server that has it.
-pub(super) fn times(bed: &mut Bed) -> Result<(), String> {
+pub(super) fn rows(bed: &mut Bed, count: usize, partitions: usize) -> Result<(), String> {
+    times(bed, "purge on all servers")?;
+    self::partitions(bed, count, partitions)
+}
+
+/// Measures the time from a purge to the last server that has it; `name` is that of the row.
+pub(super) fn times(bed: &mut Bed, name: &str) -> Result<(), String> {
     let mut times = Vec::new();
     for number in 0..TIMED {
         let target = format!("/timed/{}", number % KEYS);
@@ -35,7 +40,7 @@ pub(super) fn times(bed: &mut Bed) -> Result<(), String> {
     let (middle, late) = (times[TIMED / 2], times[TIMED * 99 / 100]);
     let millis = |time: Duration| time.as_secs_f64() * 1000.0;
     let found = format!("{:.1} / {:.1} ms", millis(middle), millis(late));
-    bed.row("purge on all servers, median / p99", &found, "p99 20 ms", late <= TIME_GOAL);
+    bed.row(&format!("{name}, median / p99"), &found, "p99 20 ms", late <= TIME_GOAL);
     Ok(())
 }
 
@@ -50,7 +55,7 @@ fn await_version(bed: &mut Bed, node: usize, target: &str, version: u64) -> Resu
 }
 
 /// Purges while one server after the other is cut off, in both directions or one; counts stale responses once it is back.
-pub(super) fn partitions(bed: &mut Bed, purges: usize, partitions: usize) -> Result<(), String> {
+fn partitions(bed: &mut Bed, purges: usize, partitions: usize) -> Result<(), String> {
     const DIRECTIONS: [&[&str]; 3] = [&[], &["in"], &["out"]];
     let (mut stale, mut checked, mut refused, mut key) = (0, 0, 0, 0);
     for partition in 0..partitions {
@@ -78,12 +83,8 @@ pub(super) fn partitions(bed: &mut Bed, purges: usize, partitions: usize) -> Res
         bed.fault(&["heal", &name])?;
         rejoin(bed)?;
         for key in 0..KEYS {
-            let target = format!("/kept/{key}");
-            for node in 0..bed.nodes.len() {
-                let version = bed.origin.version(&target).to_string();
-                checked += 1;
-                stale += usize::from(bed.nodes[node].get(&target)?.body != version.as_bytes());
-            }
+            stale += stale_on(bed, &format!("/kept/{key}"))?;
+            checked += bed.nodes.len();
         }
     }
     let name = format!("{purges} purges, {partitions} partitions");
@@ -92,8 +93,17 @@ pub(super) fn partitions(bed: &mut Bed, purges: usize, partitions: usize) -> Res
     Ok(())
 }
 
+/// Returns how many servers have an older version than the origin.
+pub(super) fn stale_on(bed: &mut Bed, target: &str) -> Result<usize, String> {
+    let (version, mut stale) = (bed.origin.version(target).to_string(), 0);
+    for node in &mut bed.nodes {
+        stale += usize::from(node.get(target)?.body != version.as_bytes());
+    }
+    Ok(stale)
+}
+
 /// Waits until all servers have all purges: each has sent what it had, and then a purge by each is everywhere.
-fn rejoin(bed: &mut Bed) -> Result<(), String> {
+pub(super) fn rejoin(bed: &mut Bed) -> Result<(), String> {
     for node in &mut bed.nodes {
         node.until("/api/9/http/caches/pages", "\"waiting\":0")?;
         node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
