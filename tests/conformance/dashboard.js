@@ -8,7 +8,7 @@ const { execFileSync, spawn } = require('child_process');
 const fs = require('fs'), http = require('http'), net = require('net'), path = require('path');
 
 const [binary, browser, directory] = process.argv.slice(2);
-const views = ['overview', 'servers', 'locations', 'upstreams', 'caches', 'slow', 'limits', 'streams', 'threads', 'tls', 'resolvers', 'memory', 'cluster', 'events'];
+const views = ['overview', 'servers', 'locations', 'upstreams', 'caches', 'tiers', 'slow', 'limits', 'streams', 'threads', 'tls', 'resolvers', 'memory', 'cluster', 'events'];
 const hostile = '<script>alert(1)</script>';
 let findings = 0;
 const found = (...words) => { findings++; console.log('FOUND', ...words); };
@@ -22,12 +22,16 @@ daemon off; user root; worker_processes 2; loop_watchdog 50ms; pid ${directory}/
 events { }
 http {
     access_log off; resolver 127.0.0.1:1 status_zone=names;
+    proxy_cache_tier shared s3://bucket/pages endpoint=http://127.0.0.1:${dead};
     proxy_cache_path ${directory}/cache keys_zone=pages:2m max_size=64m;
+    proxy_cache_path ${directory}/tiered keys_zone=tiered:1m tier=shared;
+    proxy_cache_path ${directory}/ring keys_zone=ring:1m;
     limit_req_zone $binary_remote_addr zone=address:1m rate=20r/s;
     zone_sync_store redis://127.0.0.1:${dead};
     limit_req_zone $http_x_name zone=shared:1m rate=1r/s sync;
     slow_log ${directory}/slow.log threshold=50ms;
     upstream shop { zone shop 64k; server 127.0.0.1:${origin}; server 127.0.0.1:${dead} max_fails=1; server 127.0.0.1:${origin} backup; }
+    upstream ring { zone ring 64k; server 127.0.0.1:${front} down; server 127.0.0.1:${dead}; }
     server {
         listen 127.0.0.1:${origin};
         location / { return 200 "hello\\n"; }
@@ -43,6 +47,8 @@ http {
         location /hostile { status_zone $arg_z zone=rest:20; return 200; }
         location /limited { status_zone limited; limit_req zone=address; proxy_pass http://127.0.0.1:${origin}/; }
         location /keyed { limit_req zone=shared burst=5 nodelay; proxy_pass http://127.0.0.1:${origin}/; }
+        location /tiered { proxy_pass http://127.0.0.1:${origin}/; proxy_cache tiered; proxy_cache_valid 200 1s; }
+        location /ring { proxy_pass http://127.0.0.1:${origin}/; proxy_cache ring; proxy_cache_peers ring self=127.0.0.1:${front}; proxy_cache_valid 200 1s; }
         location /broken { status_zone broken; return 502; }
         location / { status_zone pages; proxy_pass http://shop; proxy_cache pages; proxy_cache_valid 200 1s; }
     }
@@ -80,7 +86,7 @@ const main = async () => {
     if (await get(front, '/api/9/nginx').catch(() => null)) break;
   }
   let loading = true;
-  const targets = ['/a', '/b', '/limited', '/broken', '/think', '/keyed',  '/hostile?z=' + encodeURIComponent('"><img src=x onerror=alert(1)>'), '/hostile?z=' + hostile];
+  const targets = ['/a', '/b', '/limited', '/broken', '/think', '/keyed', '/tiered', '/ring', '/hostile?z=' + encodeURIComponent('"><img src=x onerror=alert(1)>'), '/hostile?z=' + hostile];
   const load = (async () => {
     for (let at = 0; loading; at++) {
       await get(front, targets[at % targets.length]).catch(() => null);
@@ -132,6 +138,15 @@ const main = async () => {
     await page.waitForFunction(name => [...document.querySelectorAll('tbody th')].some(cell => cell.textContent.startsWith(name)), 'shop: server errors');
     await page.goto(`http://127.0.0.1:${front}/status#caches`);
     await page.waitForFunction(() => [...document.querySelectorAll('tbody tr')].some(row => row.cells[3] && row.cells[3].textContent === '3'));
+    // A tier and a peer that do not respond: their failures are counted, and the reason is shown.
+    await page.goto(`http://127.0.0.1:${front}/status#tiers`);
+    const cell = (table, head) => page.waitForFunction(([table, head]) => {
+      const shown = [...document.querySelectorAll('#main table')].find(one => one.caption.textContent === table);
+      const at = shown ? [...shown.tHead.rows[0].cells].findIndex(one => one.textContent === head) : -1;
+      return at >= 0 && [...shown.tBodies[0].rows].some(row => !['0', '–', ''].includes(row.cells[at].textContent));
+    }, [table, head]);
+    for (const head of ['Failures', 'Reason']) await cell('Second tiers', head);
+    for (const head of ['Asked', 'Failures']) await cell('Rings', head);
     await page.goto(`http://127.0.0.1:${front}/status#slow`);
     await page.waitForFunction(() => [...document.querySelectorAll('tbody td')].some(cell => cell.textContent.startsWith('origin thinks ')));
     await page.goto(`http://127.0.0.1:${front}/status#limits`);
