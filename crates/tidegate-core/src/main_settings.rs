@@ -162,8 +162,8 @@ settings! {
     /// How long old connections may go on after a graceful stop or a reload.
     worker_shutdown_timeout: Option<Duration> =
         optional("worker_shutdown_timeout", MAIN, time_or_none),
-    /// Logs iterations of a worker thread's event loop that take longer than this time, with the longest part of each,
-    /// and counts all iterations for `metrics`.
+    /// Logs iterations of a worker thread's event loop that take longer than this time, with the processor time and the
+    /// longest part of each, and counts all iterations for `metrics`.
     loop_watchdog: Option<Duration> = setting("loop_watchdog", MAIN, "off", |args| {
         if args.bytes(0) == b"off" { Ok(None) } else { time_or_none(args) }
     }),

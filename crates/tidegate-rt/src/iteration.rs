@@ -2,9 +2,11 @@
 //! ready and sees no new event.
 //!
 //! Every connection of the thread waits for a long iteration, so it is logged with the work that took most of it
-//! (`loop_watchdog`). Work that is better done once for many events waits for the iteration's end ([`at_end`]).
+//! (`loop_watchdog`), and with its processor time: the rest is time in which the thread did not run. Work that is better
+//! done once for many events waits for the iteration's end ([`at_end`]).
 //!
-//! Off, this costs a look at a flag for each run of a task; on, a reading of the clock.
+//! Off, this costs a look at a flag for each run of a task; on, a reading of the clock, and for each iteration a system call
+//! for the processor time.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -15,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
+use tidegate_os::time::clock_thread_cpu;
 
 use crate::clock;
 use crate::share::{self, Waiting};
@@ -31,6 +34,8 @@ pub const BUCKETS_MICROS: [u64; 9] = [50, 100, 500, 1_000, 5_000, 10_000, 50_000
 pub struct LongIteration<'a> {
     /// From one poll for events to the next.
     pub length: Duration,
+    /// The thread's processor time in it: the whole length where the system does not say.
+    pub cpu: Duration,
     /// Runs of tasks in it.
     pub runs: u32,
     /// The longest uninterrupted piece of work in it.
@@ -49,6 +54,7 @@ struct Sums {
     micros: AtomicU64,
     micros_max: AtomicU64,
     long: AtomicU64,
+    long_cpu: AtomicU64,
 }
 
 /// One thread's iterations since it was started, as far as they were watched.
@@ -64,6 +70,8 @@ pub struct IterationFigures {
     pub length_max: Duration,
     /// Iterations that were reported.
     pub long: u64,
+    /// Those of them whose processor time was above the limit too: in the others the thread did not run for a while.
+    pub long_cpu: u64,
 }
 
 static ALL: Mutex<Vec<(String, Arc<Sums>)>> = Mutex::new(Vec::new());
@@ -73,6 +81,8 @@ struct IterationWatch {
     report: Reporter,
     sums: Arc<Sums>,
     turn_began: Instant,
+    /// The thread's processor time when the iteration began.
+    cpu_began: Option<Duration>,
     /// When the current piece of work began.
     piece_began: Instant,
     longest: Duration,
@@ -142,6 +152,7 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
             report,
             sums: sums_of_this_thread(),
             turn_began: now,
+            cpu_began: clock_thread_cpu(),
             piece_began: now,
             longest: Duration::ZERO,
             longest_what: Vec::new(),
@@ -213,6 +224,7 @@ pub fn figures() -> Vec<IterationFigures> {
         length: Duration::from_micros(load(&sums.micros)),
         length_max: Duration::from_micros(load(&sums.micros_max)),
         long: load(&sums.long),
+        long_cpu: load(&sums.long_cpu),
     });
     figures.collect()
 }
@@ -227,6 +239,7 @@ pub(crate) fn begin() {
     }
     with(|watch| {
         watch.turn_began = clock::exact_now();
+        watch.cpu_began = clock_thread_cpu();
         watch.piece_began = watch.turn_began;
     });
 }
@@ -261,6 +274,7 @@ fn count_run() {
     RUNS.set(RUNS.get() + 1);
     if RUNS.get() == RUNS_MAX {
         end();
+        with(|watch| watch.cpu_began = clock_thread_cpu());
         if IS_TIMED.get() {
             begin_at(LAST.get());
             FRESH.set(None);
@@ -311,9 +325,13 @@ impl IterationWatch {
         let length = now.saturating_duration_since(self.turn_began);
         self.sums.count(length);
         if length > self.limit {
+            let cpu = clock_thread_cpu().zip(self.cpu_began);
+            let cpu = cpu.map_or(length, |(now, began)| now.saturating_sub(began).min(length));
             self.sums.long.fetch_add(1, Ordering::Relaxed);
+            self.sums.long_cpu.fetch_add(u64::from(cpu > self.limit), Ordering::Relaxed);
             (self.report)(&LongIteration {
                 length,
+                cpu,
                 runs,
                 longest: self.longest,
                 what: &String::from_utf8_lossy(&self.longest_what),

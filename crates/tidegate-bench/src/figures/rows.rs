@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::collector;
 use super::config::{self, PEERS, ZONES};
-use super::target::{PAUSE, Target, fetch};
+use super::target::{PAUSE, Target, fetch, sum_of};
 use super::{Context, Row};
 use crate::instructions;
 use crate::load::Bound;
@@ -105,7 +105,12 @@ pub(super) fn responses(context: &Context) -> Result<Vec<Row>, String> {
     let target = Target::start(context, config::large)?;
     let bound = Bound { duration: LONG, requests_max: ZONES as u64 };
     target.load((0..ZONES).map(|z| format!("/?z={z}")), 1, bound)?;
-    let long = |target: &Target| target.sum("tidegate_loop_long_turns_total", "");
+    let long = |target: &Target| -> Result<[u64; 2], String> {
+        let (text, _) = fetch(target.addresses.figures, "/own")?;
+        let text = String::from_utf8_lossy(&text);
+        let names = ["tidegate_loop_long_cpu_turns_total", "tidegate_loop_long_turns_total"];
+        Ok(names.map(|name| sum_of(&text, name, "")))
+    };
     // Once: what a first response makes is not measured.
     fetch(target.addresses.figures, "/all")?;
     let before = long(&target)?;
@@ -131,12 +136,14 @@ pub(super) fn responses(context: &Context) -> Result<Vec<Row>, String> {
             met: median <= Duration::from_millis(100),
         });
     }
-    let turns = long(&target)? - before;
+    let after = long(&target)?;
+    let [cpu, turns] = std::array::from_fn(|which| after[which] - before[which]);
     rows.push(Row {
         name: "iterations meanwhile",
-        goal: "none above 2 ms".to_owned(),
-        figure: format!("{turns} above 2 ms"),
-        met: turns == 0,
+        goal: "none above 2 ms of processor time".to_owned(),
+        // A thread that does not run for a while, on a busy machine, has long iterations too.
+        figure: format!("{cpu} above 2 ms, {turns} by the clock"),
+        met: cpu == 0,
     });
     Ok(rows)
 }

@@ -390,7 +390,7 @@ fn command_lines() {
 
 #[test]
 fn long_turns_are_found_in_logs() {
-    let line = "2026/01/01 00:00:00 [warn] 1#2: the loop of worker-0 was held for 108 ms (3 runs of tasks, \
+    let line = "2026/01/01 00:00:00 [warn] 1#2: the loop of worker-0 was held for 108 ms (90 ms of processor time, 3 runs of tasks, \
                 the longest 107 ms): GET /\n";
     let other = "2026/01/01 00:00:00 [warn] 1#2: a client request body is buffered\n";
     assert_eq!(long_turns(&[line, other, line].concat()), [108, 108]);

@@ -153,6 +153,7 @@ pub(super) fn loops(_: &Query<'_>) -> Object {
                 "sum_us": micros(of.length),
                 "max_us": micros(of.length_max),
                 "long": of.long,
+                "long_cpu": of.long_cpu,
             });
             (of.thread, value)
         };

@@ -96,6 +96,18 @@ fn clocks_agree() {
 }
 
 #[test]
+fn processor_time_of_a_thread_grows_with_its_work_alone() {
+    let cpu = || time::clock_thread_cpu().unwrap();
+    let (begun, before) = (std::time::Instant::now(), cpu());
+    while cpu() < before + Duration::from_millis(2) {}
+    let (_sender, nothing) = std::sync::mpsc::channel::<()>();
+    assert!(nothing.recv_timeout(Duration::from_millis(20)).is_err());
+    let used = cpu() - before;
+    assert!(begun.elapsed() >= used + Duration::from_millis(20), "{used:?}");
+    assert!(time::clock_process_cpu().unwrap() >= used);
+}
+
+#[test]
 fn random_bytes_differ() {
     let (mut one, mut two) = ([0; 300], [0; 300]);
     time::random_bytes(&mut one).unwrap();

@@ -27,6 +27,11 @@ pub fn clock_process_cpu() -> Option<Duration> {
     Some(duration(clock_gettime(ClockId::ProcessCPUTime)))
 }
 
+/// Returns the processor time of this thread so far; `None` where the system does not say.
+pub fn clock_thread_cpu() -> Option<Duration> {
+    Some(duration(clock_gettime(ClockId::ThreadCPUTime)))
+}
+
 /// Returns the offset of local clocks (TZ, /etc/localtime) at a Unix time, in seconds east of Greenwich; 0 where that
 /// is unknown.
 pub fn local_utc_offset(unix_seconds: i64) -> i32 {

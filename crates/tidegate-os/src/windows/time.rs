@@ -8,7 +8,9 @@ use windows_sys::Win32::Foundation::{FILETIME, SYSTEMTIME};
 use windows_sys::Win32::Security::Cryptography::{
     BCRYPT_USE_SYSTEM_PREFERRED_RNG, BCryptGenRandom,
 };
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
+use windows_sys::Win32::System::Threading::{
+    GetCurrentProcess, GetCurrentThread, GetProcessTimes, GetThreadTimes,
+};
 use windows_sys::Win32::System::Time::{
     FileTimeToSystemTime, GetTimeZoneInformation, SystemTimeToFileTime,
     SystemTimeToTzSpecificLocalTime, TIME_ZONE_INFORMATION,
@@ -37,15 +39,28 @@ pub fn clock_monotonic() -> Duration {
 
 /// Returns the processor time of all threads of this process so far; `None` where the system does not say.
 pub fn clock_process_cpu() -> Option<Duration> {
-    let none = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
-    let (mut created, mut ended, mut kernel, mut user) = (none, none, none, none);
+    let mut times = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 4];
+    let [created, ended, kernel, user] = &mut times;
     // SAFETY: the handle of the own process is always valid; all pointers are to live structures of their type.
-    let known = unsafe {
-        GetProcessTimes(GetCurrentProcess(), &mut created, &mut ended, &mut kernel, &mut user)
-    };
+    let known = unsafe { GetProcessTimes(GetCurrentProcess(), created, ended, kernel, user) };
+    (known != 0).then(|| cpu_time(&times))
+}
+
+/// Returns the processor time of this thread so far, which grows in steps of some milliseconds; `None` where the system does
+/// not say.
+pub fn clock_thread_cpu() -> Option<Duration> {
+    let mut times = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 4];
+    let [created, ended, kernel, user] = &mut times;
+    // SAFETY: the handle of the calling thread is always valid; all pointers are to live structures of their type.
+    let known = unsafe { GetThreadTimes(GetCurrentThread(), created, ended, kernel, user) };
+    (known != 0).then(|| cpu_time(&times))
+}
+
+/// Returns the sum of the times in the kernel and outside, which are the last two.
+fn cpu_time([_, _, kernel, user]: &[FILETIME; 4]) -> Duration {
     let ticks =
-        |time: FILETIME| u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime);
-    (known != 0).then(|| Duration::from_nanos(100 * (ticks(kernel) + ticks(user))))
+        |time: &FILETIME| u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime);
+    Duration::from_nanos(100 * (ticks(kernel) + ticks(user)))
 }
 
 /// Returns the offset of local clocks at a Unix time, in seconds east of Greenwich; 0 where that is unknown.

@@ -388,6 +388,48 @@ fn long_iterations_are_reported_with_their_longest_work() {
     assert!(iterations.buckets.iter().sum::<u64>() >= iterations.long);
 }
 
+/// A thread that waits for a disk, or for a processor, differs from one that works.
+#[test]
+fn long_iterations_are_reported_with_their_processor_time() {
+    let (report_sender, report_receiver) = mpsc::channel();
+    let worker = Worker::run("processor times", None, move |_| async move {
+        let limit = Duration::from_millis(20);
+        let report: crate::iteration::Reporter = Box::new(move |long| {
+            report_sender.send((long.what.to_owned(), long.cpu)).unwrap();
+        });
+        crate::iteration::watch(Some((limit, report)));
+        let stall = |name: &'static str, work: fn()| {
+            spawn_local(async move {
+                crate::iteration::mark(|what| what.extend_from_slice(name.as_bytes()));
+                work();
+            })
+        };
+        let block = || {
+            let (_sender, nothing) = mpsc::channel::<()>();
+            assert!(nothing.recv_timeout(Duration::from_millis(60)).is_err());
+        };
+        stall("blocked", block).await.unwrap();
+        crate::timer::sleep(Duration::from_millis(1)).await;
+        let work = || {
+            let cpu = || tidegate_os::time::clock_thread_cpu().unwrap();
+            let end = cpu() + Duration::from_millis(60);
+            while cpu() < end {}
+        };
+        stall("working", work).await.unwrap();
+        crate::timer::sleep(Duration::from_millis(1)).await;
+        crate::iteration::watch(None);
+    });
+    worker.unwrap().join().unwrap();
+    let reports: Vec<(String, Duration)> = report_receiver.iter().collect();
+    let of = |name: &str| reports.iter().find(|(what, _)| what == name).unwrap().1;
+    assert!(of("blocked") < Duration::from_millis(20), "{reports:?}");
+    assert!(of("working") >= Duration::from_millis(60), "{reports:?}");
+    let figures = crate::iteration::figures();
+    let iterations = figures.iter().find(|figures| figures.thread == "processor times").unwrap();
+    assert!(iterations.long >= 2);
+    assert!((1..iterations.long).contains(&iterations.long_cpu));
+}
+
 #[test]
 fn the_first_run_of_an_iteration_uses_the_event_loops_reading_once() {
     let worker = Worker::run("readings", None, |_| async {

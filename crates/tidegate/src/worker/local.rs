@@ -315,11 +315,11 @@ fn watch_iterations(plan: &Plan) {
     let report: iteration::Reporter = Box::new(move |long| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or_default();
-        let LongIteration { length, runs, longest, what } = long;
-        let (length, longest) = (length.as_millis(), longest.as_millis());
+        let LongIteration { length, cpu, runs, longest, what } = long;
+        let [length, cpu, longest] = [length, cpu, longest].map(|time| time.as_millis());
         let what = if what.is_empty() { "no request" } else { what };
         let message = format_args!(
-            "the loop of {name} was held for {length} ms ({runs} runs of tasks, the longest {longest} ms): {what}"
+            "the loop of {name} was held for {length} ms ({cpu} ms of processor time, {runs} runs of tasks, the longest {longest} ms): {what}"
         );
         log.say(Level::Warn, message);
     });

@@ -22,6 +22,7 @@ fn every_figure_has_its_line() {
     let mut iterations = iteration::IterationFigures {
         thread: "worker \"1\"".to_owned(),
         long: 3,
+        long_cpu: 2,
         ..Default::default()
     };
     iterations.buckets[1] = 4;
@@ -44,6 +45,7 @@ fn every_figure_has_its_line() {
         "tidegate_loop_turn_seconds_count{thread=\"worker \\\"1\\\"\"} 5",
         "tidegate_loop_turn_seconds_max{thread=\"worker \\\"1\\\"\"} 2",
         "tidegate_loop_long_turns_total{thread=\"worker \\\"1\\\"\"} 3",
+        "tidegate_loop_long_cpu_turns_total{thread=\"worker \\\"1\\\"\"} 2",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

@@ -122,4 +122,9 @@ fn write_loops(loops: &[iteration::IterationFigures], out: &mut Exposition) {
     for figures in loops {
         family.line(&[("thread", &figures.thread)], figures.long);
     }
+    let help = "Event-loop iterations with more processor time than loop_watchdog.";
+    let mut family = out.family("tidegate_loop_long_cpu_turns_total", Type::Counter, help);
+    for figures in loops {
+        family.line(&[("thread", &figures.thread)], figures.long_cpu);
+    }
 }
