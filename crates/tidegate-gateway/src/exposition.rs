@@ -4,12 +4,16 @@
 //! labels and values do not depend on what a client asks for, except that OpenMetrics writes bounds of histograms as
 //! `1.0`, and has exemplars.
 
+mod number;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{Display, Write as _};
+use std::io::Write as _;
+use std::sync::Arc;
 
 use tidegate_core::figures::{BOUNDS_MILLIS, BUCKETS, Exemplar};
+
+pub use number::{Number, Seconds, average, seconds};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,8 +52,10 @@ pub enum Type {
 /// A text that is written.
 #[derive(Debug)]
 pub struct Exposition {
-    text: String,
+    text: Vec<u8>,
     format: Format,
+    /// The bounds of times, as they are written.
+    bounds_of_times: Arc<[Vec<u8>]>,
 }
 
 impl Exposition {
@@ -60,7 +66,12 @@ impl Exposition {
 
     /// As [`Exposition::new`], with memory for about so many bytes.
     pub fn of_size(format: Format, bytes: usize) -> Exposition {
-        Exposition { text: String::with_capacity(bytes), format }
+        let bounds_of_times = number::bounds(BOUNDS_MILLIS.map(|millis| millis * 1000), format);
+        Exposition {
+            text: Vec::with_capacity(bytes),
+            format,
+            bounds_of_times: bounds_of_times.into(),
+        }
     }
 
     /// Begins a family, whose lines follow. A name occurs once in a text.
@@ -84,9 +95,9 @@ impl Exposition {
     }
 
     /// Ends the text.
-    pub fn finish(mut self) -> String {
+    pub fn finish(mut self) -> Vec<u8> {
         if self.format == Format::OpenMetrics {
-            self.text.push_str("# EOF\n");
+            self.text.extend_from_slice(b"# EOF\n");
         }
         self.text
     }
@@ -133,14 +144,20 @@ pub type Labels<'a> = [(&'a str, &'a str)];
 
 impl Family<'_> {
     /// Adds a line.
-    pub fn line(&mut self, labels: &Labels<'_>, value: impl Display) {
+    pub fn line(&mut self, labels: &Labels<'_>, value: impl Number) {
         self.line_of(&labels_text(labels), value);
     }
 
     /// Adds a line whose labels are written already, by [`labels_text`] or [`label`].
-    pub fn line_of(&mut self, labels: &str, value: impl Display) {
-        self.write("", labels, None, value);
-        self.out.text.push('\n');
+    pub fn line_of(&mut self, labels: &str, value: impl Number) {
+        self.write("", labels, value);
+    }
+
+    /// The same with one more label behind them: a name and a word, which has no characters that are escaped.
+    pub fn line_and(&mut self, labels: &str, (name, word): (&str, &str), value: impl Number) {
+        self.begin("", labels, true);
+        self.end(name, word.as_bytes(), value);
+        self.out.text.push(b'\n');
     }
 
     /// Adds a histogram of times by [`BOUNDS_MILLIS`], each bucket's count for itself, and their sum. OpenMetrics shows the
@@ -152,54 +169,58 @@ impl Family<'_> {
         micros: u64,
         exemplars: Option<&[Option<Exemplar>; BUCKETS]>,
     ) {
-        let exemplars = exemplars.map_or(&[][..], |all| &all[..]);
-        self.histogram(&labels_text(labels), &BOUNDS_MICROS, counts, micros, exemplars);
+        self.times_of(&labels_text(labels), counts, micros, exemplars);
     }
 
-    /// The same with labels that are written already, and without traces.
-    pub fn times_of(&mut self, labels: &str, counts: &[u64; BUCKETS], micros: u64) {
-        self.histogram(labels, &BOUNDS_MICROS, counts, micros, &[]);
+    /// The same with labels that are written already.
+    pub fn times_of(
+        &mut self,
+        labels: &str,
+        counts: &[u64; BUCKETS],
+        micros: u64,
+        exemplars: Option<&[Option<Exemplar>; BUCKETS]>,
+    ) {
+        let bounds = self.out.bounds_of_times.clone();
+        let exemplars = exemplars.map_or(&[][..], |all| &all[..]);
+        self.histogram(labels, &bounds, counts, micros, exemplars);
     }
 
     /// Adds a histogram of times: bounds in microseconds, the count of each bucket for itself, one more bucket for longer
     /// times, and the sum in microseconds.
     pub fn buckets(&mut self, labels: &Labels<'_>, bounds: &[u64], counts: &[u64], micros: u64) {
-        self.histogram(&labels_text(labels), bounds, counts, micros, &[]);
+        let bounds = number::bounds(bounds.iter().copied(), self.out.format);
+        self.histogram(&labels_text(labels), &bounds, counts, micros, &[]);
     }
 
     /// Adds a histogram of which only number and sum are known.
     pub fn sums(&mut self, labels: &Labels<'_>, count: u64, sum: u64) {
         let labels = labels_text(labels);
-        for (end, bound, value) in
-            [("_bucket", Some(None), count), ("_sum", None, sum), ("_count", None, count)]
-        {
-            self.write(end, &labels, bound, value);
-            self.out.text.push('\n');
-        }
+        self.bucket(&labels, b"+Inf", count);
+        self.out.text.push(b'\n');
+        self.write("_sum", &labels, sum);
+        self.write("_count", &labels, count);
     }
 
     fn histogram(
         &mut self,
         labels: &str,
-        bounds: &[u64],
+        bounds: &[Vec<u8>],
         counts: &[u64],
         micros: u64,
         exemplars: &[Option<Exemplar>],
     ) {
         let mut below = 0;
-        for (place, count) in counts.iter().enumerate() {
+        for (place, (count, bound)) in counts.iter().zip(bounds).enumerate() {
             below += count;
-            self.write("_bucket", labels, Some(bounds.get(place).copied()), below);
+            self.bucket(labels, bound, below);
             // A reset leaves examples of what is not counted any more.
             if let (Some(Some(exemplar)), 1..) = (exemplars.get(place), *count) {
                 self.exemplar(exemplar);
             }
-            self.out.text.push('\n');
+            self.out.text.push(b'\n');
         }
-        self.write("_sum", labels, None, seconds(micros));
-        self.out.text.push('\n');
-        self.write("_count", labels, None, below);
-        self.out.text.push('\n');
+        self.write("_sum", labels, seconds(micros));
+        self.write("_count", labels, below);
     }
 
     fn exemplar(&mut self, exemplar: &Exemplar) {
@@ -209,44 +230,47 @@ impl Family<'_> {
         let Exemplar { trace, micros, unix_millis } = exemplar;
         let text = &mut self.out.text;
         let trace = u128::from_be_bytes(*trace);
-        let (whole, rest) = (unix_millis / 1000, unix_millis % 1000);
-        let _ =
-            write!(text, " # {{trace_id=\"{trace:032x}\"}} {} {whole}.{rest:03}", seconds(*micros));
+        // cannot fail: memory takes all bytes
+        let _ = write!(text, " # {{trace_id=\"{trace:032x}\"}} ");
+        seconds(*micros).write(text);
+        let _ = write!(text, " {}.{:03}", unix_millis / 1000, unix_millis % 1000);
     }
 
-    /// Writes a line but for its end; `bound` is that of a bucket, `None` in it that of the last one.
-    fn write(&mut self, end: &str, labels: &str, bound: Option<Option<u64>>, value: impl Display) {
+    /// Writes a line.
+    fn write(&mut self, end: &str, labels: &str, value: impl Number) {
+        self.begin(end, labels, false);
         let text = &mut self.out.text;
-        text.push_str(self.name);
-        text.push_str(end);
-        if !labels.is_empty() || bound.is_some() {
-            text.push('{');
-            text.push_str(labels);
-            if let Some(bound) = bound {
-                text.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
-                match bound {
-                    Some(micros) => write_bound(micros, self.out.format, text),
-                    None => text.push_str("+Inf"),
-                }
-                text.push('"');
-            }
-            text.push('}');
+        text.extend_from_slice(if labels.is_empty() { b" " } else { b"} " });
+        value.write(text);
+        text.push(b'\n');
+    }
+
+    /// Writes the line of a bucket but for its end.
+    fn bucket(&mut self, labels: &str, bound: &[u8], count: u64) {
+        self.begin("_bucket", labels, true);
+        self.end("le", bound, count);
+    }
+
+    /// Begins a line, up to its labels, behind which there may be one more.
+    fn begin(&mut self, end: &str, labels: &str, more: bool) {
+        let text = &mut self.out.text;
+        for part in [self.name, end, if labels.is_empty() && !more { "" } else { "{" }, labels] {
+            text.extend_from_slice(part.as_bytes());
         }
-        // cannot fail: a text takes all characters
-        let _ = write!(text, " {value}");
+        if !labels.is_empty() && more {
+            text.push(b',');
+        }
+    }
+
+    /// Writes the last label and the value.
+    fn end(&mut self, name: &str, value_of: &[u8], value: impl Number) {
+        let text = &mut self.out.text;
+        for part in [name.as_bytes(), b"=\"", value_of, b"\"} "] {
+            text.extend_from_slice(part);
+        }
+        value.write(text);
     }
 }
-
-/// The bounds of times, in microseconds.
-const BOUNDS_MICROS: [u64; BOUNDS_MILLIS.len()] = {
-    let mut bounds = BOUNDS_MILLIS;
-    let mut place = 0;
-    while place < bounds.len() {
-        bounds[place] *= 1000;
-        place += 1;
-    }
-    bounds
-};
 
 /// Returns labels as lines have them. Values may have any characters.
 pub fn labels_text(labels: &Labels<'_>) -> String {
@@ -279,52 +303,4 @@ fn write_label(name: &str, value: &str, text: &mut String) {
     }
     text.push_str(value.get(written..).unwrap_or_default());
     text.push('"');
-}
-
-/// Writes the bound of a bucket. OpenMetrics has one text for each number: that of Go (section 4.6.1).
-fn write_bound(micros: u64, format: Format, text: &mut String) {
-    // cannot fail: a text takes all characters
-    let _ = match format {
-        Format::OpenMetrics if micros < 100 => {
-            let digits = micros.to_string();
-            let (first, rest) = digits.split_at(1);
-            let rest = rest.trim_end_matches('0');
-            let point = if rest.is_empty() { "" } else { "." };
-            write!(text, "{first}{point}{rest}e-0{}", 7 - digits.len())
-        }
-        Format::OpenMetrics if micros.is_multiple_of(1_000_000) => {
-            write!(text, "{}.0", seconds(micros))
-        }
-        _ => write!(text, "{}", seconds(micros)),
-    };
-}
-
-/// A time that is written in seconds, as [`seconds`] returns it.
-#[derive(Clone, Copy, Debug)]
-pub struct Seconds {
-    micros: u64,
-}
-
-impl Display for Seconds {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (whole, mut rest) = (self.micros / 1_000_000, self.micros % 1_000_000);
-        if rest == 0 {
-            return write!(out, "{whole}");
-        }
-        let mut digits = 6;
-        while rest % 10 == 0 {
-            (rest, digits) = (rest / 10, digits - 1);
-        }
-        write!(out, "{whole}.{rest:0digits$}")
-    }
-}
-
-/// Returns microseconds to be written as seconds.
-pub fn seconds(micros: u64) -> Seconds {
-    Seconds { micros }
-}
-
-/// Returns the average of a sum in microseconds, in seconds.
-pub fn average(micros: u64, count: u64) -> Seconds {
-    seconds(micros.checked_div(count).unwrap_or(0))
 }

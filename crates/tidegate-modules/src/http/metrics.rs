@@ -146,7 +146,7 @@ fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet], held: &Held) -> Step<'a> {
         return Step::Status(503);
     };
     Step::Wait(Box::pin(async move {
-        match blocking::run(move || Ok(share.hold(write().into_bytes()))).await {
+        match blocking::run(move || Ok(share.hold(write()))).await {
             Ok(text) => Step::Respond(Body::from(text)),
             Err(error) => {
                 x.log(Level::Error, format_args!("metrics were not written: {error}"));

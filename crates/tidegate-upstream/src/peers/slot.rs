@@ -197,16 +197,9 @@ impl Slot {
         }
     }
 
-    /// Returns the name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its address
-    /// in hexadecimal.
+    /// Returns the name by which requests are bound to it.
     pub(super) fn route(&self) -> Vec<u8> {
-        match &self.options.route {
-            Some(route) => route.as_bytes().to_vec(),
-            None => {
-                let digest = Md5::digest(self.peer.text.as_bytes());
-                digest.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
-            }
-        }
+        route_of(&self.peer, &self.options)
     }
 
     /// Returns the value that the method compares, as a fraction: requests or time by weight.
@@ -226,5 +219,17 @@ impl Slot {
     pub(super) fn load_scaled(&self, method: BalancingMethod, now: Instant) -> u64 {
         let (load, weight) = self.load(method, now);
         (u128::from(load) * (1 << 16) / u128::from(weight)).min(u128::from(u64::MAX)) as u64
+    }
+}
+
+/// Returns the name by which requests are bound to a server (directive `sticky`): its route, or the MD5 of its address in
+/// hexadecimal.
+pub(super) fn route_of(peer: &Peer, options: &ServerOptions) -> Vec<u8> {
+    match &options.route {
+        Some(route) => route.as_bytes().to_vec(),
+        None => {
+            let digest = Md5::digest(peer.text.as_bytes());
+            digest.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::hashes;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::owners::{Owner, rank};
 use super::peer::Peer;
-use super::slot::{SHARE_UNIT, Slot};
+use super::slot::{SHARE_UNIT, Slot, route_of};
 use super::tier::{Ring, Tier, ring};
 
 /// The data guarded by the group's lock.
@@ -50,8 +50,13 @@ pub struct SlotView {
     pub full: bool,
     /// It grows to its weight (`slow_start`).
     pub recovering: bool,
-    /// The name by which requests are bound to it (`sticky`).
-    pub route: Vec<u8>,
+}
+
+impl SlotView {
+    /// Returns the name by which requests are bound to it (`sticky`).
+    pub fn route(&self) -> Vec<u8> {
+        route_of(&self.peer, &self.options)
+    }
 }
 
 impl State {
@@ -193,7 +198,6 @@ impl State {
             health: slot.health(),
             full: slot.is_full(),
             recovering: slot.grown(now) < SHARE_UNIT,
-            route: slot.route(),
         };
         self.slots().map(view).collect()
     }

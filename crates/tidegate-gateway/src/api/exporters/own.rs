@@ -16,12 +16,13 @@ use super::{CLASSES, Collected, Limits, STARTED, STATUSES};
 use crate::api::history::cpu_millis;
 use crate::cache::config::zones::Zone as CacheZone;
 use crate::cache::figures::CacheFigures;
-use crate::exposition::{Exposition, Family, Type, labels_text, seconds};
+use crate::exposition::{Exposition, Family, Type, label, labels_text, seconds};
 
 pub(super) fn write(collected: &Collected, out: &mut Exposition) {
     write_process(collected, out);
+    // Labels are written once, here and for servers: there may be very many.
     let zones = |shown: &super::Shown| -> Vec<(String, &'static Zone, Totals)> {
-        shown.iter().map(|(name, zone)| (name.clone(), *zone, zone.totals())).collect()
+        shown.iter().map(|(name, zone)| (label("zone", name), *zone, zone.totals())).collect()
     };
     write_zones("server", &REQUESTS, &zones(&collected.servers), out);
     write_zones("location", &REQUESTS, &zones(&collected.locations), out);
@@ -85,38 +86,38 @@ fn write_zones(
         }
         let name = format!("tidegate_{of}_{end}");
         let mut family = out.family(&name, kind, help);
-        for (name, zone, totals) in zones {
-            write(&mut family, name, zone, totals);
+        for (labels, zone, totals) in zones {
+            write(&mut family, labels, zone, totals);
         }
     };
     if of != "location" {
         let help = format!("Present {counted}.");
-        each(&format!("{counted}_active"), Type::Gauge, &help, &|family, name, _, totals| {
-            family.line(&[("zone", name)], totals.processing);
+        each(&format!("{counted}_active"), Type::Gauge, &help, &|family, labels, _, totals| {
+            family.line_of(labels, totals.processing);
         });
     }
     let help = format!("Ended {counted}, by the class of their status.");
-    each(&format!("{ended}_total"), Type::Counter, &help, &|family, name, _, totals| {
+    each(&format!("{ended}_total"), Type::Counter, &help, &|family, labels, _, totals| {
         for (class, count) in CLASSES.iter().zip(totals.classes()) {
-            family.line(&[("zone", name), ("code", class)], count);
+            family.line_and(labels, ("code", class), count);
         }
     });
     let help = format!("Ended {counted} without a status.");
-    each("discarded_total", Type::Counter, &help, &|family, name, _, totals| {
-        family.line(&[("zone", name)], totals.discarded());
+    each("discarded_total", Type::Counter, &help, &|family, labels, _, totals| {
+        family.line_of(labels, totals.discarded());
     });
     let help = "Bytes received from clients.";
-    each("received_bytes_total", Type::Counter, help, &|family, name, _, totals| {
-        family.line(&[("zone", name)], totals.received);
+    each("received_bytes_total", Type::Counter, help, &|family, labels, _, totals| {
+        family.line_of(labels, totals.received);
     });
     let help = "Bytes sent to clients.";
-    each("sent_bytes_total", Type::Counter, help, &|family, name, _, totals| {
-        family.line(&[("zone", name)], totals.sent);
+    each("sent_bytes_total", Type::Counter, help, &|family, labels, _, totals| {
+        family.line_of(labels, totals.sent);
     });
     let (name, help) = (format!("{time}_duration_seconds"), format!("Times of {counted}."));
-    each(&name, Type::Histogram, &help, &|family, name, zone, totals| {
+    each(&name, Type::Histogram, &help, &|family, labels, zone, totals| {
         let exemplars = zone.exemplars();
-        family.times(&[("zone", name)], &totals.times, totals.micros, exemplars.as_ref());
+        family.times_of(labels, &totals.times, totals.micros, exemplars.as_ref());
     });
 }
 
@@ -161,7 +162,6 @@ fn write_groups(
     if peers.is_empty() {
         return;
     }
-    // Labels are written once: there may be very many servers.
     let labels = |(group, slot): (&String, SlotView)| {
         (labels_text(&[("upstream", group.as_str()), ("server", &*slot.peer.text)]), slot)
     };
@@ -186,15 +186,15 @@ fn write_groups(
     each("checks_total", Type::Counter, "Checks, by result.", &|family, labels, slot| {
         let failed = slot.peer.statistics.checks_failed.load(Relaxed);
         let passed = slot.peer.statistics.checks.load(Relaxed).saturating_sub(failed);
-        family.line_of(&format!("{labels},result=\"passed\""), passed);
-        family.line_of(&format!("{labels},result=\"failed\""), failed);
+        family.line_and(labels, ("result", "passed"), passed);
+        family.line_and(labels, ("result", "failed"), failed);
     });
     for (name, help, of_times) in TIMES_ROWS {
         each(name, Type::Histogram, help, &|family, labels, slot| {
             // Servers without a response so far have no lines: there may be thousands.
             if let Some(times) = slot.peer.statistics.times.get() {
                 let (counts, micros) = of_times(times).totals();
-                family.times_of(labels, &counts, micros);
+                family.times_of(labels, &counts, micros, None);
             }
         });
     }
@@ -204,7 +204,7 @@ fn write_groups(
     let help = "Responses of a server, by the class of their status.";
     each("responses_total", Type::Counter, help, &|family, labels, slot| {
         for (class, count) in CLASSES.iter().zip(&slot.peer.statistics.responses) {
-            family.line_of(&format!("{labels},code=\"{class}\""), count.load(Relaxed));
+            family.line_and(labels, ("code", class), count.load(Relaxed));
         }
     });
     let name = format!("tidegate_{of}_idle_connections");

@@ -66,7 +66,7 @@ fn peer(slot: &SlotView, now: CommandTime, dates: Dates, sessions: Sessions) -> 
         },
         "data": { "sent": count(&statistics.sent), "received": count(&statistics.received) },
         "health": health(slot, now, sessions),
-        "sid": String::from_utf8_lossy(&slot.route),
+        "sid": String::from_utf8_lossy(&slot.route()),
     });
     if let Some(since) = statistics.since_selected(now.monotonic) {
         value["selected"]["last"] = ago(since);

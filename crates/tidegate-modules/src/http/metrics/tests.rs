@@ -30,7 +30,7 @@ fn every_figure_has_its_line() {
     iterations.length_max = Duration::from_secs(2);
     let mut out = Exposition::new(Format::Prometheus);
     text::write(&connections, &[("a\\b".to_owned(), pool)], &[iterations], &mut out);
-    let text = out.finish();
+    let text = String::from_utf8(out.finish()).unwrap();
     for line in [
         "# TYPE tidegate_connections_accepted_total counter",
         "tidegate_connections_accepted_total 5",
