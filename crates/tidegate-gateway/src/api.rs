@@ -25,6 +25,7 @@ mod inside;
 mod keyvals;
 mod log;
 mod objects;
+mod one;
 mod openapi;
 mod process;
 pub(crate) mod prometheus;
@@ -203,11 +204,12 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
         Ok(result) => result,
         Err(error) => refused(x, &error),
     };
-    if let Some(Later::Listing(listing)) = result.later.take() {
-        result = match cached::page(listing, now).await {
-            Ok(result) => result,
-            Err(error) => refused(x, &error),
+    if let Some(later) = result.later.take() {
+        let read = match later {
+            Later::Listing(listing) => cached::page(listing, now).await,
+            Later::Named(named) => named.carry_out().await,
         };
+        result = read.unwrap_or_else(|error| refused(x, &error));
     }
     if let Some(Changed::Shared { zone, shared, write }) = result.changed.take_if(is_shared) {
         match shared.write(&write).await {

@@ -118,6 +118,7 @@ pub(super) fn responses(context: &Context) -> Result<Vec<Row>, String> {
     for (name, path) in [
         ("response of /api/9/http/upstreams", "/api/9/http/upstreams"),
         ("response of /tidegate/snapshot", "/api/9/tidegate/snapshot"),
+        ("response of a zone by its name", "/api/9/http/location_zones/7"),
         ("response of metrics", "/own"),
     ] {
         let mut times = Vec::new();

@@ -9,6 +9,7 @@ use tidegate_core::{Body, Exchange};
 use tidegate_upstream::Group;
 
 use super::objects::{Document, Object};
+use super::one::Named;
 use super::source::Source;
 use crate::cache::config::zones as cache;
 use crate::cache::purge::PurgeTarget;
@@ -55,6 +56,8 @@ pub(super) struct Listing {
 pub(super) enum Later {
     /// A page of what a cache has stored.
     Listing(Listing),
+    /// An object of a collection.
+    Named(Named),
 }
 
 /// What a command has changed.

@@ -9,7 +9,8 @@ use tidegate_core::timeline;
 use super::command::{CarryOut, Command, Deletes, SubPath, allow, leaf};
 use super::error::ApiError;
 use super::objects::{Contents, Document, Form, Object, Objects};
-use super::query::{CommandResult, Query};
+use super::one::{Named, Wish};
+use super::query::{CommandResult, Later, Query};
 use super::source::Source;
 use super::{
     cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi,
@@ -240,13 +241,13 @@ pub(super) fn carry_out(
             allow(query, Deletes::Never)?;
             Ok(of_all(query, Contents::later(&query.source, *all), *form))
         }
-        (Content::Collection { all, delete, missing: (code, text), .. }, name) => {
+        (Content::Collection { all, delete, missing, .. }, name) => {
             allow(query, *delete)?;
             // Names may have slashes: values of variables are names of zones.
             let name = name.join("/");
-            let found = all(&query.source).into_iter().find(|(known, _)| *known == name);
-            let (_, object) = found.ok_or_else(|| ApiError::new(404, code, *text))?;
-            Ok(of_one(query, object))
+            let (source, wish) = (query.source.clone(), wish(query));
+            let named = Named { source, all: *all, name, missing: *missing, wish };
+            Ok(CommandResult { later: Some(Later::Named(named)), ..CommandResult::nothing() })
         }
         (Content::Directory | Content::Object { .. }, _) => Err(ApiError::no_path()),
     }
@@ -317,11 +318,14 @@ pub(super) fn of_all(query: &Query<'_>, objects: Contents, form: Form) -> Comman
 
 /// Shows or resets an object, by the method.
 pub(super) fn of_one(query: &Query<'_>, object: Object) -> CommandResult {
-    if query.x.request.method == Method::Delete {
-        object.reset();
-        return CommandResult::nothing();
+    wish(query).carry_out(object)
+}
+
+fn wish(query: &Query<'_>) -> Wish {
+    match query.x.request.method {
+        Method::Delete => Wish::Reset,
+        _ => Wish::Show(fields(query)),
     }
-    CommandResult::new(Document { fields: fields(query), ..Document::single(object) })
 }
 
 /// Returns the names of the paths one level below a directory.

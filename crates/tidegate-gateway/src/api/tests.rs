@@ -267,3 +267,32 @@ fn slow_requests_are_a_list() {
     let latest = tidegate_core::timeline::slow::latest();
     assert_eq!((latest.len(), latest[0].len()), (1, 1024 * 1024), "not too many bytes");
 }
+
+/// Where there are many objects, a pool thread looks for one by its name.
+#[test]
+fn one_of_many_objects_is_found_on_a_pool_thread() {
+    let servers: String = (1..=100).map(|port| format!("server 127.0.0.1:{port};")).collect();
+    let bench = Bench::new(&format!(
+        "upstream a {{ zone a/b 1m; {servers} }}
+         server {{ location /api {{ api write=on; }} location /status/ {{ api /status/; }} }}"
+    ));
+    let get = |target: &str| ask(&bench, "GET", target, "");
+    let jobs = || {
+        let pools = get("/api/9/tidegate/pools").1;
+        let all = pools.as_object().into_iter().flat_map(|pools| pools.values());
+        all.filter_map(|pool| pool["finished"].as_u64()).sum::<u64>()
+    };
+    let all = get("/api/9/slabs").1;
+    let before = jobs();
+    assert_eq!(get("/api/9/slabs/a/b"), (200, all["a/b"].clone()));
+    let of_api = jobs();
+    assert!(of_api > before, "{of_api} and {before}");
+    let pages = "/status/slabs/a/b/pages/used";
+    assert_eq!(get(pages), (200, all["a/b"]["pages"]["used"].clone()));
+    assert!(jobs() > of_api);
+    assert_eq!(get("/status/slabs/a/b").1, all["a/b"]);
+    assert_eq!(ask(&bench, "DELETE", "/api/9/slabs/a/b", ""), (204, Value::Null));
+    let (status, value) = get("/api/9/slabs/a");
+    assert_eq!((status, &value["error"]["code"]), (404, &json!("SlabNotFound")));
+    assert_eq!(get("/status/slabs/a").0, 404);
+}

@@ -92,9 +92,12 @@ const ROOT: &str = "status";
 enum Found {
     /// An object.
     Whole(Object),
-    /// The part of an object that the names lead to.
-    Part(Object, Vec<String>),
+    /// What a function looks for, among so many objects that take time.
+    Part { find: Find, weight: usize },
 }
+
+/// Looks for an object, on any thread.
+type Find = Box<dyn FnOnce() -> Option<Object> + Send>;
 
 /// Responds with the object of a request's path.
 ///
@@ -129,7 +132,7 @@ fn path(x: &mut Exchange, settings: &TreeSettings) -> String {
     String::from_utf8_lossy(&path).into_owned()
 }
 
-/// Returns the object at a path. A part of a large object is found by a pool thread, which makes the whole for it.
+/// Returns the object at a path. Among many objects a pool thread looks for it; for a part it makes the whole.
 async fn object(
     x: &mut Exchange,
     settings: &TreeSettings,
@@ -137,17 +140,16 @@ async fn object(
 ) -> Result<Option<Object>, Step<'static>> {
     let view = View { dates: dates(&x.request.args), files: settings.files.clone() };
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let (object, names) = match find(x, settings.loaded, &view, &parts) {
+    let (find, weight) = match find(x, settings.loaded, &view, &parts) {
         None => return Ok(None),
         Some(Found::Whole(object)) => return Ok(Some(object)),
-        Some(Found::Part(object, names)) => (object, names),
+        Some(Found::Part { find, weight }) => (find, weight),
     };
-    let of_value = |value: Value| Object::new(move || value);
-    if object.weight() <= WEIGHT_AT_ONCE {
-        return Ok(part(object.value(), &names).map(of_value));
+    if weight <= WEIGHT_AT_ONCE {
+        return Ok(find());
     }
-    match blocking::run(move || Ok(part(object.value(), &names))).await {
-        Ok(found) => Ok(found.map(of_value)),
+    match blocking::run(move || Ok(find())).await {
+        Ok(found) => Ok(found),
         Err(error) => {
             x.log(Level::Error, format_args!("figures were not collected: {error}"));
             Err(Step::Status(503))
@@ -198,21 +200,21 @@ fn find(x: &Exchange, loaded: u64, view: &View, parts: &[&str]) -> Option<Found>
             Some(Found::Whole(later(&query, view, *all)))
         }
         Content::Collection(all) => {
-            let mut objects = all(&query.source, view);
-            let (place, used) = name_at(&names, |name| {
-                objects.iter().position(|(known, _)| without_slashes(known) == name)
-            })?;
-            Some(Found::of(objects.swap_remove(place).1, names[used..].to_vec()))
+            let (source, view, all) = (query.source.clone(), view.clone(), *all);
+            let weight = source.weight;
+            let find = move || member(all(&source, &view), &names);
+            Some(Found::Part { find: Box::new(find), weight })
         }
     }
 }
 
 impl Found {
     fn of(object: Object, names: Vec<String>) -> Found {
-        match names.is_empty() {
-            true => Found::Whole(object),
-            false => Found::Part(object, names),
+        if names.is_empty() {
+            return Found::Whole(object);
         }
+        let weight = object.weight();
+        Found::Part { find: Box::new(move || part(object, &names)), weight }
     }
 }
 
@@ -249,32 +251,51 @@ fn later(query: &Query<'_>, view: &View, all: fn(&Source, &View) -> Objects) -> 
     Contents::later(&query.source, move |source| all(source, &view)).whole()
 }
 
-/// Returns the part of a value that the names lead to.
-fn part(mut value: Value, mut names: &[String]) -> Option<Value> {
+/// Finds an object of a collection by the first names, and the part of it that the others lead to.
+fn member(mut objects: Objects, names: &[String]) -> Option<Object> {
+    let (place, used) = longest(objects.iter().map(|(known, _)| &**known), names)?;
+    part(objects.swap_remove(place).1, &names[used..])
+}
+
+/// Returns the part of an object that the names lead to: without names the object itself.
+fn part(object: Object, mut names: &[String]) -> Option<Object> {
+    if names.is_empty() {
+        return Some(object);
+    }
+    let mut value = object.value();
     while !names.is_empty() {
         let Value::Object(fields) = &mut value else { return None };
-        let (found, used) = name_at(names, |name| {
-            let key = fields.keys().find(|key| without_slashes(key) == name)?.clone();
-            fields.remove(&key)
-        })?;
+        let (place, used) = longest(fields.keys().map(|key| &**key), names)?;
+        let found = fields.values_mut().nth(place)?.take();
         (value, names) = (found, &names[used..]);
     }
-    Some(value)
+    Some(Object::new(move || value))
 }
 
-/// Finds a name that may have slashes: that of the most parts wins. Returns what is found and the number of its parts.
-fn name_at<T>(parts: &[String], mut find: impl FnMut(&str) -> Option<T>) -> Option<(T, usize)> {
-    let lengths = (1..=parts.len().min(NAME_PARTS_MAX)).rev();
-    lengths.into_iter().find_map(|used| Some((find(&parts[..used].join("/"))?, used)))
+/// Finds the name with which a path begins; names may have slashes, and that of the most parts wins. Returns its place and
+/// the number of its parts.
+fn longest<'n>(names: impl Iterator<Item = &'n str>, path: &[String]) -> Option<(usize, usize)> {
+    let mut longest = None;
+    for (place, name) in names.enumerate() {
+        let is_longer = |used: &usize| longest.is_none_or(|(_, most)| *used > most);
+        if let Some(used) = begins_with(path, name).filter(is_longer) {
+            longest = Some((place, used));
+        }
+    }
+    longest
 }
 
-/// Most parts of a name with slashes: names are values of variables, and have 255 bytes at most.
-const NAME_PARTS_MAX: usize = 128;
-
-/// Returns a name as paths have it: they lose repeated slashes.
-fn without_slashes(name: &str) -> String {
-    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
-    parts.join("/")
+/// Returns the number of parts of a name with which a path begins; `None` where it begins otherwise. Paths have lost repeated
+/// slashes.
+fn begins_with(path: &[String], name: &str) -> Option<usize> {
+    let mut used = 0;
+    for part in name.split('/').filter(|part| !part.is_empty()) {
+        if path.get(used)? != part {
+            return None;
+        }
+        used += 1;
+    }
+    (used > 0).then_some(used)
 }
 
 /// Shows a time in Unix milliseconds.

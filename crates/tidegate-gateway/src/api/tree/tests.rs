@@ -43,6 +43,27 @@ fn objects_have_paths_down_to_numbers() {
     assert_eq!((&second["max_conns"], sid), (&json!(4), Some(32)), "the MD5 of the address");
 }
 
+/// Values of variables are names of zones, so they may have slashes.
+#[test]
+fn the_name_of_the_most_parts_wins() {
+    let path: Vec<String> = "a/b/c".split('/').map(str::to_owned).collect();
+    let longest = |names: &[&str]| super::longest(names.iter().copied(), &path);
+    assert_eq!(longest(&["a", "", "/", "a/x", "a/b/c/d", "b"]), Some((0, 1)));
+    assert_eq!(longest(&["a", "/a//b/", "a/b"]), Some((1, 2)), "paths have no repeated slashes");
+    assert_eq!(longest(&["c/b/a", "a/b/c", "a"]), Some((1, 3)));
+    assert_eq!(longest(&["ab", "b", ""]), None);
+    let bench = Bench::new(
+        "upstream one { zone a/b 1m; server 127.0.0.1:1; } upstream two { zone a 1m; server 127.0.0.1:1; }
+         server { location /status/ { api /status/; } }",
+    );
+    let get = |target: &str| ask(&bench, "GET", target);
+    let whole = get("/status/slabs").1;
+    assert_eq!(get("/status/slabs/a/b"), (200, whole["a/b"].clone()));
+    assert_eq!(get("/status/slabs/a//b/pages/used").1, whole["a/b"]["pages"]["used"]);
+    assert_eq!(get("/status/slabs/a/pages").1, whole["a"]["pages"]);
+    assert_eq!(get("/status/slabs/a/x").0, 404);
+}
+
 #[test]
 fn other_requests_are_errors() {
     let bench = Bench::new(CONFIG);
