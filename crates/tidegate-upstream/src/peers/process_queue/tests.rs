@@ -33,6 +33,8 @@ struct Full {
     /// They wait at the application.
     there: Vec<WaitingRequest>,
     places: Vec<QueuePlace>,
+    /// The moment at which further requests end, in front of which the probe cannot have its response, however busy the machine.
+    now: Instant,
 }
 
 impl Full {
@@ -55,7 +57,7 @@ impl Full {
         assert!(queue.is_full());
         let (probe, none) = queue.wait(fit(), false).await;
         assert!(none.is_none());
-        Full { queue, there: vec![waiting], places: vec![first, probe] }
+        Full { queue, there: vec![waiting], places: vec![first, probe], now: later }
     }
 
     /// Starts a wait, and returns when it is in the line.
@@ -75,9 +77,8 @@ impl Full {
 
     /// Ends a request that takes no time; returns who gets its connection.
     fn end(&self) -> Option<Waiter> {
-        let now = clock::exact_now();
-        let place = self.queue.enter(now);
-        let next = place.release(&fit(), now);
+        let place = self.queue.enter(self.now);
+        let next = place.release(&fit(), self.now);
         place.settle();
         match next {
             Next::Hand(waiter) => Some(waiter),
@@ -167,7 +168,7 @@ fn no_client_waits_when_a_probe_shows_a_free_process() {
 
 #[test]
 fn a_connection_is_handed_to_another_thread() {
-    let (sender, queues) = std::sync::mpsc::channel::<Arc<ProcessQueue>>();
+    let (sender, queues) = std::sync::mpsc::channel::<(Arc<ProcessQueue>, Instant)>();
     let waiter = std::thread::spawn(move || {
         run(async move {
             let full = Full::new().await;
@@ -176,13 +177,12 @@ fn a_connection_is_handed_to_another_thread() {
             let is_waiting =
                 poll_fn(|context| Poll::Ready(wait.as_mut().poll(context).is_pending())).await;
             assert!(is_waiting);
-            sender.send(full.queue.clone()).expect("the other thread");
+            sender.send((full.queue.clone(), full.now)).expect("the other thread");
             wait.await.1.is_some()
         })
     });
-    let queue = queues.recv().expect("a queue");
+    let (queue, now) = queues.recv().expect("a queue");
     run(async move {
-        let now = clock::exact_now();
         let place = queue.enter(now);
         let Next::Hand(waiter) = place.release(&fit(), now) else { panic!("one waits") };
         waiter.hand(parcel()).expect("it is there");
