@@ -153,6 +153,29 @@ fn a_rate_is_that_of_all_servers() {
     assert!(engine.ask("GET tidegate:r:r:=c").starts_with('$'));
 }
 
+/// Keys of an engine whose clock is set back would be refused until the time comes that was.
+#[test]
+fn an_arrival_time_that_is_too_far_away_is_replaced() {
+    let engine = Engine::start(Site::new().second_port);
+    for http in [LIMITS, WAITING] {
+        let node = Node::start(engine.port, http);
+        while node.status("/?k=a") != 429 {}
+        node.await_round();
+        let shown = engine.ask("GET tidegate:r:r:=a");
+        let (time, total) = shown.lines().nth(1).unwrap().split_once(':').unwrap();
+        let later = time.parse::<u64>().unwrap() + 3_600_000_000;
+        assert_eq!(engine.ask(&format!("SET tidegate:r:r:=a {later}:{total}")), "+OK\r\n");
+        // It adds nothing to the record.
+        assert_eq!(node.status("/?k=a"), 429);
+        node.await_round();
+        let shown = engine.ask("GET tidegate:r:r:=a");
+        let (time, same_total) = shown.lines().nth(1).unwrap().split_once(':').unwrap();
+        assert!(time.parse::<u64>().unwrap() < later, "{shown}");
+        assert_eq!(same_total, total);
+        assert!(engine.ask("DEL tidegate:r:r:=a").starts_with(':'));
+    }
+}
+
 const WAITING: &str = r#"
     zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=200ms;
     limit_req_zone $arg_k zone=r:1m rate=1r/m sync=wait;

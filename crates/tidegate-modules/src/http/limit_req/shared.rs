@@ -52,8 +52,9 @@ const KEYS_OF_CALL: usize = 256;
 const KEYS_AT_ONCE: usize = 64;
 
 /// Adds requests to the arrival times of keys. ARGV: how far in the future one may be; for each key the time of its requests
-/// and their number. A time that is further away is of a restored or a wrong engine. The reply has, for each key, the time
-/// until its bucket is empty, and the number of all requests of the key.
+/// and their number. A time that is further away is of another engine, or of its clock before it was set back: it is replaced
+/// also where no request is added, or the key would be refused until that time comes. The reply has, for each key, the time until
+/// its bucket is empty, and the number of all requests of the key.
 pub(super) static ADD: Script = Script::new(
     "if redis.replicate_commands then redis.replicate_commands() end
 local t = redis.call('TIME')
@@ -66,9 +67,11 @@ for i, key in ipairs(KEYS) do
     local a, b = string.match(known, '^(%d+):(%d+)$')
     if a then tat, total = tonumber(a), tonumber(b) end
   end
-  tat = math.min(math.max(tat, now), now + ARGV[1])
+  local most = now + ARGV[1]
+  local is_wrong = tat > most
+  tat = math.min(math.max(tat, now), most)
   local n = tonumber(ARGV[i * 2 + 1])
-  if n > 0 then
+  if n > 0 or is_wrong then
     tat = tat + ARGV[i * 2]
     total = total + n
     local value = string.format('%.0f:%.0f', tat, total)

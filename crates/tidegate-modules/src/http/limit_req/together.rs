@@ -76,8 +76,8 @@ const ASKS_MAX: usize = 8192;
 const KEYS_OF_CALL: usize = 256;
 
 /// Decides about requests one after the other. ARGV: for each request the number of its keys; for each key the time of a
-/// request, the farthest arrival time that passes, and the farthest one that is believed. A request is counted if all its keys
-/// pass. The reply has, for each key, how far its arrival time was, and the number of requests before. Records are those of
+/// request, the farthest arrival time that passes, and the farthest one that is believed, by which a later one is replaced. A
+/// request is counted if all its keys pass. The reply has, for each key, how far its arrival time was, and the number of requests before. Records are those of
 /// `shared::ADD`.
 pub(super) static DECIDE: Script = Script::new(
     "if redis.replicate_commands then redis.replicate_commands() end
@@ -94,7 +94,13 @@ while key < #KEYS do
       local a, b = string.match(known, '^(%d+):(%d+)$')
       if a then tat, total = tonumber(a), tonumber(b) end
     end
-    tat = math.min(math.max(tat, now), now + ARGV[arg + 3 * i + 1])
+    local most = now + ARGV[arg + 3 * i + 1]
+    if tat > most then
+      tat = most
+      local value = string.format('%.0f:%.0f', tat, total)
+      redis.call('SET', KEYS[key + i], value, 'PX', string.format('%.0f', (tat - now) / 1000 + 1000))
+    end
+    tat = math.max(tat, now)
     if tat - now > tonumber(ARGV[arg + 3 * i]) then passes = false end
     tats[i], totals[i] = tat, total
     out[#out + 1] = tat - now

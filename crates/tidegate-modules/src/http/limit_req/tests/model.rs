@@ -62,8 +62,9 @@ impl Engine {
     /// Does what the script does.
     fn add(&mut self, key: &[u8], (add, n): (u64, u64), cap: u64, now: u64) -> (u64, u64) {
         let (tat, total) = self.0.get(key).copied().unwrap_or((now, 0));
+        let is_wrong = tat > now + cap;
         let (mut tat, mut total) = (tat.max(now).min(now + cap), total);
-        if n > 0 {
+        if n > 0 || is_wrong {
             (tat, total) = (tat + add, total + n);
             self.0.insert(key.to_vec(), (tat, total));
         }
