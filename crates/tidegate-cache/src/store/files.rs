@@ -237,10 +237,15 @@ impl StoreInner {
     /// Removes the file of this generation. The caller holds the path lock.
     pub(super) fn forget_damaged(&self, hash: &KeyHash, generation: u64, now: u64) {
         self.alarm.raise(now);
+        self.forget_file(hash, generation);
+        self.remove_torn(&self.path_of(hash));
+    }
+
+    /// Forgets the file of this generation, which the caller removes. The caller holds the path lock.
+    pub(super) fn forget_file(&self, hash: &KeyHash, generation: u64) {
         self.index.forget_file(hash, generation);
         self.note_removed(hash);
         self.hot.forget(hash);
-        self.remove_torn(&self.path_of(hash));
     }
 
     /// Keeps an entry open, if the index still has the same generation.

@@ -202,9 +202,7 @@ impl StoreInner {
             return false;
         }
         if let Some(known) = self.index.peek(hash).present {
-            self.index.forget_file(hash, known.generation);
-            self.note_removed(hash);
-            self.hot.forget(hash);
+            self.forget_file(hash, known.generation);
         }
         self.remove_quietly(&item.path)
     }

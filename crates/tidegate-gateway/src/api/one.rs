@@ -1,5 +1,7 @@
 //! One object of a collection, by its name. A pool thread looks for it where there are many.
 
+use std::io;
+
 use tidegate_core::blocking;
 
 use super::error::ApiError;
@@ -33,17 +35,28 @@ impl Named {
     /// 404 where there is none, 503 where the pool has too much to do.
     pub(super) async fn carry_out(self) -> Result<CommandResult, ApiError> {
         let Named { source, all, name, missing: (code, text), wish } = self;
-        let are_few = source.weight <= WEIGHT_AT_ONCE;
+        let weight = source.weight;
         let find = move || all(&source).into_iter().find(|(known, _)| *known == name);
-        let found = match are_few {
-            true => find(),
-            false => blocking::run(move || Ok(find())).await.map_err(|_| {
-                ApiError::new(503, "FiguresUnavailable", "figures cannot be collected now")
-            })?,
-        };
+        let found = among(weight, find).await.map_err(|_| {
+            ApiError::new(503, "FiguresUnavailable", "figures cannot be collected now")
+        })?;
         let (_, object) = found.ok_or_else(|| ApiError::new(404, code, text))?;
         Ok(wish.carry_out(object))
     }
+}
+
+/// Looks for something among objects of this weight, at once or on a pool thread.
+///
+/// # Errors
+/// The pool has too much to do.
+pub(super) async fn among<T: Send + 'static>(
+    weight: usize,
+    find: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    if weight <= WEIGHT_AT_ONCE {
+        return Ok(find());
+    }
+    blocking::run(move || Ok(find())).await
 }
 
 impl Wish {

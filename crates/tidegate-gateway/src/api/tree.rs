@@ -20,13 +20,13 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tidegate_codec::Known;
 use tidegate_codec::request::Method;
-use tidegate_core::{Exchange, Level, Step, Template, blocking};
+use tidegate_core::{Exchange, Level, Step, Template};
 
 use super::caches;
 use super::objects::{Contents, Document, Object, Objects};
+use super::one::among;
 use super::query::{Query, Settings};
 use super::source::Source;
-use crate::exposition::WEIGHT_AT_ONCE;
 use error::TreeError;
 pub(super) use process::look_at_program;
 
@@ -145,16 +145,10 @@ async fn object(
         Some(Found::Whole(object)) => return Ok(Some(object)),
         Some(Found::Part { find, weight }) => (find, weight),
     };
-    if weight <= WEIGHT_AT_ONCE {
-        return Ok(find());
-    }
-    match blocking::run(move || Ok(find())).await {
-        Ok(found) => Ok(found),
-        Err(error) => {
-            x.log(Level::Error, format_args!("figures were not collected: {error}"));
-            Err(Step::Status(503))
-        }
-    }
+    among(weight, find).await.map_err(|error| {
+        x.log(Level::Error, format_args!("figures were not collected: {error}"));
+        Step::Status(503)
+    })
 }
 
 fn dates(args: &[u8]) -> Dates {

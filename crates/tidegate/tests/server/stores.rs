@@ -157,20 +157,23 @@ fn a_rate_is_that_of_all_servers() {
 #[test]
 fn an_arrival_time_that_is_too_far_away_is_replaced() {
     let engine = Engine::start(Site::new().second_port);
+    let record = || -> (u64, String) {
+        let shown = engine.ask("GET tidegate:r:r:=a");
+        let (time, total) = shown.lines().nth(1).unwrap().split_once(':').unwrap();
+        (time.parse().unwrap(), total.to_owned())
+    };
     for http in [LIMITS, WAITING] {
         let node = Node::start(engine.port, http);
         while node.status("/?k=a") != 429 {}
         node.await_round();
-        let shown = engine.ask("GET tidegate:r:r:=a");
-        let (time, total) = shown.lines().nth(1).unwrap().split_once(':').unwrap();
-        let later = time.parse::<u64>().unwrap() + 3_600_000_000;
+        let (time, total) = record();
+        let later = time + 3_600_000_000;
         assert_eq!(engine.ask(&format!("SET tidegate:r:r:=a {later}:{total}")), "+OK\r\n");
         // It adds nothing to the record.
         assert_eq!(node.status("/?k=a"), 429);
         node.await_round();
-        let shown = engine.ask("GET tidegate:r:r:=a");
-        let (time, same_total) = shown.lines().nth(1).unwrap().split_once(':').unwrap();
-        assert!(time.parse::<u64>().unwrap() < later, "{shown}");
+        let (time, same_total) = record();
+        assert!(time < later, "{time}");
         assert_eq!(same_total, total);
         assert!(engine.ask("DEL tidegate:r:r:=a").starts_with(':'));
     }

@@ -77,12 +77,16 @@ const KEYS_OF_CALL: usize = 256;
 
 /// Decides about requests one after the other. ARGV: for each request the number of its keys; for each key the time of a
 /// request, the farthest arrival time that passes, and the farthest one that is believed, by which a later one is replaced. A
-/// request is counted if all its keys pass. The reply has, for each key, how far its arrival time was, and the number of requests before. Records are those of
-/// `shared::ADD`.
+/// request is counted if all its keys pass. The reply has, for each key, how far its arrival time was, and the number of
+/// requests before. Records are those of `shared::ADD`.
 pub(super) static DECIDE: Script = Script::new(
     "if redis.replicate_commands then redis.replicate_commands() end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
+local function keep(key, tat, total)
+  local value = string.format('%.0f:%.0f', tat, total)
+  redis.call('SET', key, value, 'PX', string.format('%.0f', (tat - now) / 1000 + 1000))
+end
 local out, key, arg = {}, 0, 0
 while key < #KEYS do
   local count = tonumber(ARGV[arg + 1])
@@ -97,8 +101,7 @@ while key < #KEYS do
     local most = now + ARGV[arg + 3 * i + 1]
     if tat > most then
       tat = most
-      local value = string.format('%.0f:%.0f', tat, total)
-      redis.call('SET', KEYS[key + i], value, 'PX', string.format('%.0f', (tat - now) / 1000 + 1000))
+      keep(KEYS[key + i], tat, total)
     end
     tat = math.max(tat, now)
     if tat - now > tonumber(ARGV[arg + 3 * i]) then passes = false end
@@ -108,9 +111,7 @@ while key < #KEYS do
   end
   if passes then
     for i = 1, count do
-      local tat = tats[i] + ARGV[arg + 3 * i - 1]
-      local value = string.format('%.0f:%.0f', tat, totals[i] + 1)
-      redis.call('SET', KEYS[key + i], value, 'PX', string.format('%.0f', (tat - now) / 1000 + 1000))
+      keep(KEYS[key + i], tats[i] + ARGV[arg + 3 * i - 1], totals[i] + 1)
     end
   end
   key = key + count
