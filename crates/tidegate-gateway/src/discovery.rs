@@ -33,6 +33,7 @@ mod follow;
 pub(crate) mod kept;
 mod login;
 mod members;
+mod pairs;
 #[cfg(test)]
 mod tests;
 pub(crate) mod upsync;

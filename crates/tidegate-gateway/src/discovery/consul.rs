@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use tidegate_upstream::ServerOptions;
 
 use super::endpoint::{self, Endpoint, LastValue};
+use super::pairs::{Field, Pair, Pairs, unread};
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,11 @@ pub(super) fn prefix(path: &str) -> String {
 /// # Errors
 /// It is not of this form: the reason in words.
 pub(super) fn endpoints(kind: Kind, prefix: &str, body: &[u8]) -> Result<Vec<Endpoint>, String> {
+    let read = match kind {
+        Kind::Keys => return keys(prefix, body),
+        Kind::Catalog => catalog,
+        Kind::Health => health,
+    };
     let parsed: Value = serde_json::from_slice(body)
         .map_err(|error| format!("the response is no JSON: {error}"))?;
     // A service that is not there may be `null`.
@@ -91,27 +98,31 @@ pub(super) fn endpoints(kind: Kind, prefix: &str, body: &[u8]) -> Result<Vec<End
             _ => Err("the response is no list".to_owned()),
         };
     };
-    let (mut all, mut last) = (Vec::new(), LastValue::default());
+    let mut all = Vec::new();
     for one in &list {
-        let endpoint = match kind {
-            Kind::Keys => key(prefix, one, &mut last)?,
-            Kind::Catalog => Some(catalog(one)?),
-            Kind::Health => Some(health(one)?),
-        };
-        if let Some(endpoint) = endpoint {
-            endpoint::push(&mut all, endpoint)?;
-        }
+        endpoint::push(&mut all, read(one)?)?;
     }
     Ok(all)
 }
 
-fn key(prefix: &str, one: &Value, last: &mut LastValue) -> Result<Option<Endpoint>, String> {
-    let Some(key) = one["Key"].as_str() else { return Err("an entry has no \"Key\"".to_owned()) };
-    let value = match &one["Value"] {
-        Value::Null => Some(""),
-        value => value.as_str(),
+fn keys(prefix: &str, body: &[u8]) -> Result<Vec<Endpoint>, String> {
+    let (mut all, mut last, mut refused) = (Vec::new(), LastValue::default(), None);
+    let each = |Pair { key, value }: Pair<'_>| {
+        let key = key.text().ok_or_else(|| "an entry has no \"Key\"".to_owned())?;
+        let value = if value == Field::Absent { Some("") } else { value.text() };
+        match endpoint::of_pair(prefix, key, value, &mut last)? {
+            Some(endpoint) => endpoint::push(&mut all, endpoint),
+            None => Ok(()),
+        }
     };
-    endpoint::of_pair(prefix, key, value, last)
+    let pairs = Pairs { names: ["Key", "Value"], each, refused: &mut refused };
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = pairs.deserialize(&mut json).and_then(|()| json.end());
+    match (refused, read) {
+        (Some(reason), _) => Err(reason),
+        (None, Err(error)) => Err(unread("list of keys", &error)),
+        (None, Ok(())) => Ok(all),
+    }
 }
 
 fn catalog(one: &Value) -> Result<Endpoint, String> {

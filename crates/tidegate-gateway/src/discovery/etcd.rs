@@ -1,9 +1,13 @@
 //! etcd's API version 3 over its JSON gateway: `/v3/kv/range` reads the keys of a prefix, `/v3/watch` tells that one of them has
 //! changed (etcd's documentation, "gRPC gateway"). Keys and values are base64.
 
+use std::fmt;
+
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::endpoint::{self, Endpoint, LastValue};
+use super::pairs::{Pair, Pairs, unread};
 
 /// The path of a question for the keys of a range.
 pub(super) const RANGE: &str = "/v3/kv/range";
@@ -47,26 +51,52 @@ pub(super) fn watch_request(prefix: &str, revision: u64) -> String {
 /// # Errors
 /// It is not of this form: the reason in words.
 pub(super) fn range(prefix: &str, body: &[u8]) -> Result<(u64, Vec<Endpoint>), String> {
-    let parsed: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("the response is no JSON: {error}"))?;
-    let revision = number(&parsed["header"]["revision"]);
-    let revision = revision.ok_or_else(|| "the response has no revision".to_owned())?;
-    let list = match &parsed["kvs"] {
-        Value::Null => &Vec::new(),
-        Value::Array(list) => list,
-        _ => return Err("the keys of the response are no list".to_owned()),
-    };
-    let (mut all, mut last) = (Vec::new(), LastValue::default());
-    for one in list {
-        let text = |name: &str| one[name].as_str().unwrap_or_default();
-        let key = endpoint::decoded(text("key")).and_then(|key| String::from_utf8(key).ok());
-        let key = key.filter(|key| !key.is_empty());
+    let (mut all, mut last, mut refused) = (Vec::new(), LastValue::default(), None);
+    let each = |Pair { key, value }: Pair<'_>| {
+        let key = key.text().and_then(endpoint::decoded);
+        let key = key.and_then(|key| String::from_utf8(key).ok()).filter(|key| !key.is_empty());
         let key = key.ok_or_else(|| "an entry has no valid key".to_owned())?;
-        if let Some(endpoint) = endpoint::of_pair(prefix, &key, Some(text("value")), &mut last)? {
-            endpoint::push(&mut all, endpoint)?;
+        let value = value.text().unwrap_or_default();
+        match endpoint::of_pair(prefix, &key, Some(value), &mut last)? {
+            Some(endpoint) => endpoint::push(&mut all, endpoint),
+            None => Ok(()),
         }
+    };
+    let range = Range(Pairs { names: ["key", "value"], each, refused: &mut refused });
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let read = json.deserialize_map(range).and_then(|revision| json.end().map(|()| revision));
+    match (refused, read) {
+        (Some(reason), _) => Err(reason),
+        (None, Err(error)) => Err(unread("object with keys", &error)),
+        (None, Ok(None)) => Err("the response has no revision".to_owned()),
+        (None, Ok(Some(revision))) => Ok((revision, all)),
     }
-    Ok((revision, all))
+}
+
+/// Reads the object of a response: its revision, and its keys.
+struct Range<'f, F>(Pairs<'f, F>);
+
+impl<'de, F: FnMut(Pair<'de>) -> Result<(), String>> Visitor<'de> for Range<'_, F> {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Option<u64>, A::Error> {
+        let (mut pairs, mut revision) = (Some(self.0), None);
+        while let Some(name) = fields.next_key::<String>()? {
+            match name.as_str() {
+                "header" => revision = number(&fields.next_value::<Value>()?["revision"]),
+                "kvs" => match pairs.take() {
+                    Some(pairs) => fields.next_value_seed(pairs)?,
+                    None => return Err(A::Error::custom("\"kvs\" is there twice")),
+                },
+                _ => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(revision)
+    }
 }
 
 /// Reads a line of a watch. `Ok(true)`: something has changed, or the watch has ended, and all keys are to be read again;

@@ -57,7 +57,7 @@ pub(super) struct Follow {
     pub(super) kept: Arc<Kept>,
     /// The servers that the group has by the last response. The kept ones may be of another configuration's task, which ends
     /// later than this one is made.
-    pub(super) current: Mutex<Option<Arc<[Member]>>>,
+    pub(super) current: Mutex<Option<Arc<Vec<Member>>>>,
     pub(super) dump: Option<Arc<StateFile>>,
     /// Whether that file has the servers of the last response.
     pub(super) is_dumped: AtomicBool,
@@ -199,7 +199,7 @@ impl Follow {
 
     /// Gives the group its servers.
     async fn take_over(&self, members: Vec<Member>, now: Instant, lines: &mut Lines) {
-        let wanted: Arc<[Member]> = members.into();
+        let wanted = Arc::new(members);
         let before =
             self.current.lock().unwrap_or_else(PoisonError::into_inner).replace(wanted.clone());
         let is_changed = before.is_none_or(|before| *before != *wanted);

@@ -39,7 +39,7 @@ pub(crate) struct Figures {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// The servers of the last response that was taken over.
-    last: Mutex<Option<Arc<[Member]>>>,
+    last: Mutex<Option<Arc<Vec<Member>>>>,
     state: Mutex<DiscoveryState>,
     responses: AtomicU64,
     changes: AtomicU64,
@@ -68,12 +68,12 @@ impl Failure {
 }
 
 impl Kept {
-    pub(super) fn last(&self) -> Option<Arc<[Member]>> {
+    pub(super) fn last(&self) -> Option<Arc<Vec<Member>>> {
         lock(&self.last).clone()
     }
 
     /// Notes a valid response, and whether it has changed the group.
-    pub(super) fn note(&self, members: Arc<[Member]>, is_changed: bool) {
+    pub(super) fn note(&self, members: Arc<Vec<Member>>, is_changed: bool) {
         self.responses.fetch_add(1, Ordering::Relaxed);
         self.changes.fetch_add(u64::from(is_changed), Ordering::Relaxed);
         *lock(&self.state) = DiscoveryState::Current;

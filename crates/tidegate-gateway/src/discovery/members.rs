@@ -1,8 +1,10 @@
 //! From servers that an engine names to the members of a group.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use foldhash::fast::RandomState;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{BalancingMethod, Group, Member};
@@ -19,13 +21,12 @@ const RING_WEIGHT_MAX: u64 = 65_536;
 /// A server is invalid, or named twice, or too heavy, or a backup of a method without backups: the reason in words. Then none
 /// is used.
 pub(super) fn members(endpoints: Vec<Endpoint>, group: &Group) -> Result<Vec<Member>, String> {
-    let mut known = HashSet::new();
+    if let Some(server) = named_twice(&endpoints) {
+        return Err(format!("server \"{server}\" is named twice"));
+    }
     let mut members = Vec::with_capacity(endpoints.len());
     let mut weights = 0;
     for Endpoint { server, options } in endpoints {
-        if !known.insert(server.to_ascii_lowercase()) {
-            return Err(format!("server \"{server}\" is named twice"));
-        }
         if options.backup && knows_no_rank(group.method()) {
             return Err(format!("server \"{server}\" is a backup, which the method does not have"));
         }
@@ -59,6 +60,20 @@ pub(super) fn members(endpoints: Vec<Endpoint>, group: &Group) -> Result<Vec<Mem
         return Err(format!("the sum of weights is {weights}, above {RING_WEIGHT_MAX} for a ring"));
     }
     Ok(members)
+}
+
+fn named_twice(endpoints: &[Endpoint]) -> Option<&str> {
+    let mut known: HashSet<Cow<'_, str>, RandomState> = HashSet::default();
+    known.reserve(endpoints.len());
+    let servers = endpoints.iter().map(|endpoint| endpoint.server.as_str());
+    let mut again = servers.filter(|server| {
+        let has_capitals = server.bytes().any(|byte| byte.is_ascii_uppercase());
+        !known.insert(match has_capitals {
+            true => Cow::Owned(server.to_ascii_lowercase()),
+            false => Cow::Borrowed(*server),
+        })
+    });
+    again.next()
 }
 
 /// Gives a group these servers in place of all others. Names that remain keep their addresses, and a server that a command

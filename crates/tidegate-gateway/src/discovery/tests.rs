@@ -87,6 +87,31 @@ fn keys_of_consul_are_servers() {
 }
 
 #[test]
+fn keys_are_read_however_they_are_written() {
+    let server = |body: &str| {
+        let all = consul::endpoints(Kind::Keys, "u/", body.as_bytes())?;
+        Ok::<_, String>(all.into_iter().map(|one| one.server).collect::<Vec<_>>())
+    };
+    // A letter by its number, other fields of all kinds, another order, a name by its letters' numbers.
+    for entry in [
+        r#"{"Key":"u\/a\u003a1","Value":null}"#,
+        r#"{"Flags":0,"x":[1,{"Key":"u/b:1"}],"y":{"Key":[]},"z":-1.5,"Value":"","Key":"u/a:1"}"#,
+        r#"{"\u004bey":"u/a:1","t":true}"#,
+        r#"{"Key":"u/b:1","Key":"u/a:1"}"#,
+    ] {
+        assert_eq!(server(&format!("[{entry}]")), Ok(vec!["a:1".to_owned()]), "{entry}");
+    }
+    assert_eq!(server("null"), Ok(Vec::new()));
+    for body in
+        ["[{\"Key\":\"u/a:1\"}", "[{\"Key\":\"u/a:1\"}] x", "[{\"Key\":\"u/a:1\"},]", "[{}]"]
+    {
+        assert!(server(body).is_err(), "{body}");
+    }
+    let many = format!("[{}]", vec!["{\"Key\":\"u/a:1\"}"; 65_537].join(","));
+    assert_eq!(server(&many), Err("more than 65536 servers".to_owned()));
+}
+
+#[test]
 fn what_is_no_response_is_refused_as_a_whole() {
     let table: [&[u8]; 7] = [
         b"",
@@ -342,7 +367,7 @@ fn servers_that_remain_keep_their_numbers() {
     assert!(after.contains(&before[1]), "{before:?} {after:?}");
     assert!(after.contains(&("10.0.0.3:80".to_owned(), 2)));
     let state = kept::Kept::default();
-    let wanted: Arc<[Member]> = wanted.into();
+    let wanted = Arc::new(wanted);
     state.note(wanted.clone(), true);
     state.note(wanted.clone(), false);
     assert_eq!(state.last().as_deref(), Some(&*wanted));

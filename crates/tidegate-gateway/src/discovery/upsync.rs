@@ -261,7 +261,7 @@ pub(crate) struct Discovery {
 /// The servers that a group begins with.
 pub(crate) enum FirstServers {
     /// Those of the last response, before a reload.
-    Last(Arc<[Member]>),
+    Last(Arc<Vec<Member>>),
     /// Those of the file.
     Dumped(Vec<ServerConf>),
 }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use foldhash::fast::RandomState;
+
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::former::Former;
@@ -22,7 +24,7 @@ pub(super) struct State {
     /// Primary servers, then backups.
     tiers: [Tier; 2],
     /// Rank and index by the server's id.
-    places: HashMap<u64, (usize, usize)>,
+    places: HashMap<u64, (usize, usize), RandomState>,
     /// By route: the indexes of servers of each rank.
     routes: [HashMap<Box<[u8]>, Vec<usize>>; 2],
     /// The group has one server in all.
@@ -65,7 +67,7 @@ impl State {
             method,
             sticky,
             tiers: Default::default(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             routes: Default::default(),
             lone: false,
             next_number: 0,
@@ -89,8 +91,9 @@ impl State {
     pub(super) fn replace(&mut self, specs: Vec<PeerSpec<'_>>, rings: [Ring; 2], now: Instant) {
         let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());
         let mut before =
-            Former::new(self.tiers.each_mut().map(|tier| std::mem::take(&mut tier.slots)));
-        let mut ranks: [Vec<Slot>; 2] = Default::default();
+            Former::new(self.tiers.each_mut().map(|tier| std::mem::take(&mut tier.slots)), &specs);
+        let backups = specs.iter().filter(|spec| spec.options.backup).count();
+        let mut ranks = [specs.len() - backups, backups].map(Vec::with_capacity);
         for spec in specs {
             let rank = usize::from(spec.options.backup);
             ranks[rank].push(match before.take(&spec) {

@@ -7,6 +7,7 @@ use tidegate_rt::net::Addr;
 
 use super::*;
 
+mod kept;
 mod large;
 
 fn group(method: BalancingMethod, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
