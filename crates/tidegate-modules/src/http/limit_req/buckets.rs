@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use tidegate_core::figures::{KeyUse, SlabUse};
 
-use super::logic::{Bucket, REQUEST, Recent};
+use super::logic::{Bucket, REQUEST, Recent, Share, WHOLE};
 use super::pending::Pending;
 use crate::http::limits::{self, LOOKED_AT_MAX, Stored};
 
@@ -85,8 +85,26 @@ impl Buckets {
         bytes_max: usize,
     ) -> Result<(), NoRoom> {
         let place = self.place_of(key, rate, now, bytes_max)?;
-        self.slots[place as usize].bucket.fill(rate, now);
-        self.count(place);
+        self.slots[place as usize].bucket.fill(REQUEST, rate, now);
+        if let Some(pending) = &mut self.pending {
+            pending.count(place);
+        }
+        Ok(())
+    }
+
+    /// Counts a request of this key while the others are not known of. They have their shares of the requests as well, so that it
+    /// stands for as many as there are for this server's one.
+    pub(super) fn fill_alone(
+        &mut self,
+        key: &[u8],
+        share: Share,
+        (rate, now, bytes_max): (u64, Instant, usize),
+    ) -> Result<(), NoRoom> {
+        let place = self.place_of(key, rate, now, bytes_max)?;
+        self.slots[place as usize].bucket.fill(REQUEST * WHOLE / share.max(1), rate, now);
+        if let Some(pending) = &mut self.pending {
+            pending.count_alone(place, share);
+        }
         Ok(())
     }
 
@@ -202,11 +220,13 @@ impl Buckets {
         self.pending.as_mut().map_or(Vec::new(), |pending| pending.take(most))
     }
 
-    /// Takes the requests at a place to send them, at most `most`; `None` for a place without a key.
-    pub(super) fn send(&mut self, place: u32, most: u64) -> Option<(Arc<[u8]>, u64)> {
-        let requests = self.pending.as_mut()?.send(place, most);
-        let slot = self.slots.get(place as usize)?;
-        (!slot.key.is_empty()).then(|| (slot.key.clone(), requests))
+    /// Takes the requests at a place to send them; `None` for a place without a key.
+    pub(super) fn send(&mut self, place: u32, rate: u64, now: Instant) -> Option<(Arc<[u8]>, u64)> {
+        let slot = self.slots.get(place as usize);
+        let level = || slot.map_or(0, |slot| slot.bucket.excess(rate, now));
+        let requests = self.pending.as_mut()?.send(place, level);
+        let key = &slot?.key;
+        (!key.is_empty()).then(|| (key.clone(), requests))
     }
 
     /// Puts back what was not sent after all, where the key still has this place.
@@ -234,12 +254,6 @@ impl Buckets {
 
     fn is_at(&self, place: u32, key: &Arc<[u8]>) -> bool {
         self.slots.get(place as usize).is_some_and(|slot| Arc::ptr_eq(&slot.key, key))
-    }
-
-    fn count(&mut self, place: u32) {
-        if let Some(pending) = &mut self.pending {
-            pending.count(place);
-        }
     }
 
     /// Returns the number of keys.

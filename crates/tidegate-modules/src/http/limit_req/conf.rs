@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
          what it allows in an interval. With `sync=wait` (`sync=wait:NAME`) a request waits for the store, which decides: one round \
          trip, together with those that arrive at the same moment, and the rate and the burst are never exceeded; without a reply \
          within the store's `timeout` the request is decided by `sync_failure`. `sync_failure=share` (the default), `local` or `reject`: while the store is not \
-         available, a server allows its recent share of the rate, the whole rate, or nothing.",
+         available, a server allows its recent share of the rate and the burst, the whole rate, or nothing.",
         zone,
     ),
     row(

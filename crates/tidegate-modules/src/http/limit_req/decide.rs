@@ -8,6 +8,7 @@ use tidegate_core::Exchange;
 use tidegate_rt::clock;
 
 use super::buckets::Buckets;
+use super::logic::Share;
 use super::shared::{Shared, Terms};
 use super::together::{Together, passes};
 use super::{LimitReqStatus, RateLimit, RateLimits, SKIPPED, Zone, logic};
@@ -40,7 +41,8 @@ struct Keyed<'r> {
     rule: &'r RateLimit,
     /// Where the key is in the text of all keys.
     key: Range<usize>,
-    rate: u64,
+    /// This server's share, where it decides without the others.
+    alone: Option<Share>,
     /// The store was reached, or does not have to be.
     reached: bool,
 }
@@ -58,20 +60,26 @@ impl RateLimit {
 }
 
 impl Keyed<'_> {
-    /// Returns the rate by which a request is decided here; `None`: it is refused.
-    fn rate(&self, buckets: &Buckets, text: &[u8]) -> Option<u64> {
-        let shared = self.rule.shared.as_ref();
-        match shared.map(|shared| shared.terms(buckets, &text[self.key.clone()], self.reached)) {
-            None => Some(self.rule.zone.settings.rate),
-            Some(Terms::Rate(rate)) => Some(rate),
-            Some(Terms::Refuse) => None,
-        }
+    /// Notes how a request is decided here; `false`: it is refused.
+    fn set_terms(&mut self, buckets: &Buckets, text: &[u8]) -> bool {
+        let Some(shared) = &self.rule.shared else { return true };
+        let terms = shared.terms(buckets, &text[self.key.clone()], self.reached);
+        self.alone = match terms {
+            Terms::Together | Terms::Refuse => None,
+            Terms::Alone(share) => Some(share),
+        };
+        !matches!(terms, Terms::Refuse)
     }
 
     /// Counts a request in the zone's bucket.
     fn fill(&self, buckets: &mut Buckets, text: &[u8], now: Instant) -> bool {
         let (zone, key) = (&self.rule.zone, &text[self.key.clone()]);
-        buckets.fill(key, self.rate, now, zone.bytes_max).is_ok()
+        let (rate, bytes_max) = (zone.settings.rate, zone.bytes_max);
+        let filled = match self.alone {
+            None => buckets.fill(key, rate, now, bytes_max),
+            Some(share) => buckets.fill_alone(key, share, (rate, now, bytes_max)),
+        };
+        filled.is_ok()
     }
 }
 
@@ -90,8 +98,8 @@ impl<'r> RateDecision<'r> {
     }
 
     /// Returns the decision about an excess that is within the burst.
-    fn within(rule: &'r RateLimit, excess: u64, rate: u64) -> RateDecision<'r> {
-        match logic::delay(excess, rule.free, rate) {
+    fn within(rule: &'r RateLimit, excess: u64) -> RateDecision<'r> {
+        match logic::delay(excess, rule.free, rule.zone.settings.rate) {
             Duration::ZERO => RateDecision::Pass,
             time => RateDecision::Delay { time, excess, zone: &rule.zone },
         }
@@ -162,8 +170,8 @@ impl RateLimits {
             let start = text.len();
             match rule.zone.write_key(x, &mut text) {
                 true => {
-                    let (key, rate) = (start..text.len(), rule.zone.settings.rate);
-                    keys.push(Keyed { rule, key, rate, reached: true });
+                    let key = start..text.len();
+                    keys.push(Keyed { rule, key, alone: None, reached: true });
                 }
                 false => rule.zone.tally.count(SKIPPED),
             }
@@ -206,12 +214,11 @@ fn check<'r>(
     now: Instant,
 ) -> Result<u64, RateDecision<'r>> {
     let zone = &*keyed.rule.zone;
-    let Some(rate) = keyed.rate(buckets, text) else {
+    if !keyed.set_terms(buckets, text) {
         return Err(RateDecision::NoStore { zone });
-    };
-    keyed.rate = rate;
+    }
     let key = &text[keyed.key.clone()];
-    let excess = buckets.excess(key, rate, now);
+    let excess = buckets.excess(key, zone.settings.rate, now);
     if excess > keyed.rule.burst {
         // Where the zone is shared, the others tell when it is allowed again.
         buckets.touch(key);
@@ -234,7 +241,7 @@ fn decide_here<'r>(text: &[u8], keys: &mut [Keyed<'r>], now: Instant) -> RateDec
         if index + 1 == count && !keyed.fill(&mut buckets, text, now) {
             return RateDecision::NoRoom { zone };
         }
-        decision = decision.and(RateDecision::within(keyed.rule, excess, keyed.rate));
+        decision = decision.and(RateDecision::within(keyed.rule, excess));
     }
     for keyed in keys.iter().rev().skip(1) {
         let zone = &*keyed.rule.zone;
@@ -265,7 +272,7 @@ async fn ask<'r>(
         if found.micros > term.most {
             refusal.get_or_insert(RateDecision::Refuse { excess, zone: &rule.zone });
         }
-        decision = decision.and(RateDecision::within(rule, excess, rule.zone.settings.rate));
+        decision = decision.and(RateDecision::within(rule, excess));
     }
     Some(refusal.unwrap_or(decision))
 }

@@ -28,9 +28,9 @@ impl Bucket {
         self.level.saturating_sub(self.leaked(rate, now))
     }
 
-    /// Counts a request.
-    pub(super) fn fill(&mut self, rate: u64, now: Instant) {
-        let level = self.excess(rate, now).saturating_add(REQUEST);
+    /// Counts a request, or what it stands for.
+    pub(super) fn fill(&mut self, amount: u64, rate: u64, now: Instant) {
+        let level = self.excess(rate, now).saturating_add(amount);
         *self = Bucket { level, last: self.last.max(now) };
     }
 

@@ -1,6 +1,6 @@
 //! What of a zone's buckets the other servers do not know yet. It is beside the buckets: a zone that is not shared has none.
 
-use super::logic::Recent;
+use super::logic::{REQUEST, Recent, Share, WHOLE};
 
 /// The requests that were not sent yet, by the places of the buckets.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ struct Slot {
     /// Requests of all servers that the last reply has counted.
     total: u64,
     recent: Recent,
+    /// By which share requests were decided since the last reply, without the others; 0: none was.
+    alone: Share,
 }
 
 impl Pending {
@@ -26,6 +28,12 @@ impl Pending {
     pub(super) fn count(&mut self, place: u32) {
         self.slot(place).requests += 1;
         self.touch(place);
+    }
+
+    /// Counts a request at a place that was decided by this share, without the others.
+    pub(super) fn count_alone(&mut self, place: u32, share: Share) {
+        self.slot(place).alone = share;
+        self.count(place);
     }
 
     /// Notes that the contents of a place are of interest, as a request was refused by them.
@@ -56,11 +64,16 @@ impl Pending {
         }
     }
 
-    /// Takes the requests of a place to send them, at most `most`: others are not counted anywhere any more.
-    pub(super) fn send(&mut self, place: u32, most: u64) -> u64 {
+    /// Takes the requests of a place to send them. Of those that were decided without the others, only what is this server's
+    /// share of the contents is sent, `level`: the others have leaked, and are not counted anywhere any more.
+    pub(super) fn send(&mut self, place: u32, level: impl FnOnce() -> u64) -> u64 {
         let slot = self.slot(place);
         slot.listed = false;
-        std::mem::take(&mut slot.requests).min(most)
+        let requests = std::mem::take(&mut slot.requests);
+        match slot.alone {
+            0 => requests,
+            share => requests.min((level().saturating_mul(share) / WHOLE).div_ceil(REQUEST)),
+        }
     }
 
     /// Puts back requests that were not sent after all.
@@ -76,7 +89,7 @@ impl Pending {
         // The engine begins anew with a key that has been idle.
         let all = if total < slot.total { total } else { total - slot.total };
         slot.recent.count(sent, all);
-        slot.total = total;
+        (slot.total, slot.alone) = (total, 0);
         slot.requests
     }
 

@@ -10,20 +10,21 @@
 //! A key that was refused is sent with no requests, to learn when it is allowed again.
 //!
 //! Errors: the contents of a bucket are late by a round trip; a round whose reply is lost may be counted twice, at most once
-//! for a lost connection; requests that were counted while the engine was unavailable are sent later, up to a burst for each
-//! key; buckets that a zone has no room for take their requests along.
+//! for a lost connection; of requests that were counted while the engine was unavailable, those that have not leaked are sent
+//! later; buckets that a zone has no room for take their requests along.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tidegate_gateway::zone_sync::{Member, MemberFigures, SyncStore};
+use tidegate_rt::clock;
 use tidegate_store::{CallError, Command, Script, Value, write_key};
 
 use super::Zone;
 use super::buckets::Buckets;
 use super::conf::SyncFailure;
-use super::logic::{MICROS_MAX, REQUEST, WHOLE, level_of, micros_of};
+use super::logic::{MICROS_MAX, REQUEST, Share, WHOLE, level_of, micros_of};
 use super::together::{Found, Term, Together};
 use crate::http::limits::Stored;
 
@@ -83,10 +84,13 @@ end
 return out",
 );
 
-/// The rate by which this server decides about a key.
+/// How this server decides about a key.
 pub(super) enum Terms {
-    Rate(u64),
-    /// `sync_failure=reject`, and the store is not available.
+    /// With the other servers.
+    Together,
+    /// By its share of the requests, while the store is not available.
+    Alone(Share),
+    /// Not at all: `sync_failure=reject`, and the store is not available.
     Refuse,
 }
 
@@ -106,20 +110,15 @@ impl Shared {
         self.burst.fetch_max(burst, Ordering::Relaxed);
     }
 
-    /// Returns the rate for a key: that of the zone, and this server's share while the store is not available, or was not
-    /// `reached` by the request.
+    /// Returns the terms for a key: this server is alone while the store is not available, or was not `reached` by the request.
     pub(super) fn terms(&self, buckets: &Buckets, key: &[u8], reached: bool) -> Terms {
-        let rate = self.zone.settings.rate;
         if reached && self.store.is_available() {
-            return Terms::Rate(rate);
+            return Terms::Together;
         }
         match self.failure {
-            SyncFailure::Local => Terms::Rate(rate),
+            SyncFailure::Local => Terms::Alone(WHOLE),
             SyncFailure::Reject => Terms::Refuse,
-            SyncFailure::Share => {
-                let share = buckets.recent(key).share(self.store.nodes());
-                Terms::Rate((rate.saturating_mul(share) / WHOLE).max(1))
-            }
+            SyncFailure::Share => Terms::Alone(buckets.recent(key).share(self.store.nodes())),
         }
     }
 
@@ -156,18 +155,14 @@ impl Shared {
 
     /// Takes what has changed, in parts.
     fn take(&self) -> Vec<Sent> {
-        // After a failure this is what other servers get to know: no more than a burst.
-        let most = match self.store.is_available() {
-            true => u64::MAX,
-            false => self.burst.load(Ordering::Relaxed) / REQUEST + 1,
-        };
+        let (rate, now) = (self.zone.settings.rate, clock::now());
         let places = self.zone.states.lock().take_changed(self.store.keys_max());
         self.store.note_keys(places.len());
         let mut sent = Vec::with_capacity(places.len());
         for places in places.chunks(KEYS_AT_ONCE) {
             let mut buckets = self.zone.states.lock();
             for place in places.iter().copied() {
-                if let Some((key, requests)) = buckets.send(place, most) {
+                if let Some((key, requests)) = buckets.send(place, rate, now) {
                     sent.push(Sent { place, key, requests });
                 }
             }

@@ -36,7 +36,7 @@ fn check(rate: &str, table: &[(u64, u64)]) {
         let found = bucket.map_or(0, |bucket| bucket.excess(rate, now));
         assert_eq!(found, *excess, "{rate} {millis}");
         match &mut bucket {
-            Some(bucket) => bucket.fill(rate, now),
+            Some(bucket) => bucket.fill(REQUEST, rate, now),
             None => bucket = Some(Bucket::with_level(REQUEST, now)),
         }
     }
