@@ -2,13 +2,50 @@
 
 use std::fmt::Write as _;
 
-/// One axis of a drawing; it begins at zero.
+/// One axis of a drawing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub(crate) struct Axis<'a> {
+    pub begin: f64,
     pub end: f64,
-    pub unit: &'static str,
-    /// Digits after the point in its labels.
-    pub decimals: usize,
+    /// Equal parts, each with a label.
+    pub parts: u32,
+    pub unit: &'a str,
+    pub labels: Labels,
+}
+
+/// What is written at an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labels {
+    /// Values with so many digits after the point.
+    Decimals(usize),
+    /// Ten to the power of the value.
+    Powers,
+}
+
+impl<'a> Axis<'a> {
+    /// Makes an axis from zero on.
+    pub(crate) fn new(end: f64, unit: &'a str, decimals: usize) -> Axis<'a> {
+        Axis { begin: 0.0, end, parts: 4, unit, labels: Labels::Decimals(decimals) }
+    }
+
+    /// Returns where a value is, as a part of the axis.
+    fn part(self, value: f64) -> f64 {
+        (value - self.begin) / (self.end - self.begin)
+    }
+
+    fn labels(self) -> impl Iterator<Item = (f64, String)> {
+        (0..=self.parts).map(move |number| {
+            let part = f64::from(number) / f64::from(self.parts);
+            let value = self.begin + (self.end - self.begin) * part;
+            (
+                part,
+                match self.labels {
+                    Labels::Decimals(decimals) => format!("{value:.decimals$}"),
+                    Labels::Powers => format!("{:.0}", 10f64.powf(value)),
+                },
+            )
+        })
+    }
 }
 
 /// One line of a drawing.
@@ -20,11 +57,11 @@ pub(crate) struct Line {
 }
 
 /// Lines through measured points.
-pub(crate) fn lines(title: &str, [x, y]: [Axis; 2], lines: &[Line]) -> String {
+pub(crate) fn lines(title: &str, [x, y]: [Axis<'_>; 2], lines: &[Line]) -> String {
     let mut svg = axes(title, [x, y]);
     for Line { name, points } in lines {
         let places: Vec<(f64, f64)> =
-            points.iter().map(|(px, py)| place(px / x.end, py / y.end)).collect();
+            points.iter().map(|(px, py)| place(x.part(*px), y.part(*py))).collect();
         let Some(last) = places.last() else { continue };
         let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
         // Writing to a String cannot fail.
@@ -80,24 +117,28 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The begin of a drawing: four parts of each axis.
-pub(crate) fn axes(title: &str, [x_axis, y_axis]: [Axis; 2]) -> String {
+/// The begin of a drawing: both axes.
+pub(crate) fn axes(title: &str, [x_axis, y_axis]: [Axis<'_>; 2]) -> String {
     let (right, bottom) = (LEFT + WIDTH, TOP + HEIGHT);
     let (full_width, full_height, label) = (right + 30.0, bottom + 34.0, escaped(title));
     let mut svg = format!(
         "<svg viewBox=\"0 0 {full_width} {full_height}\" role=\"img\" aria-label=\"{label}\">"
     );
-    for quarter in 0..=4 {
-        let part = f64::from(quarter) / 4.0;
-        let (x, y) = place(part, part);
-        let label = |axis: Axis| format!("{:.*}", axis.decimals, axis.end * part);
-        let (x_label, y_label) = (label(x_axis), label(y_axis));
-        let (before, middle, below) = (LEFT - 6.0, y + 4.0, bottom + 16.0);
+    for (part, label) in y_axis.labels() {
+        let (_, y) = place(0.0, part);
+        let (before, middle) = (LEFT - 6.0, y + 4.0);
         let _ = write!(
             svg,
-            "<path class=\"grid\" d=\"M{LEFT} {y}H{right}M{x} {TOP}V{bottom}\"/>\
-             <text x=\"{before}\" y=\"{middle}\" text-anchor=\"end\">{y_label}</text>\
-             <text x=\"{x}\" y=\"{below}\" text-anchor=\"middle\">{x_label}</text>"
+            "<path class=\"grid\" d=\"M{LEFT} {y}H{right}\"/>\
+             <text x=\"{before}\" y=\"{middle}\" text-anchor=\"end\">{label}</text>"
+        );
+    }
+    for (part, label) in x_axis.labels() {
+        let ((x, _), below) = (place(part, 0.0), bottom + 16.0);
+        let _ = write!(
+            svg,
+            "<path class=\"grid\" d=\"M{x} {TOP}V{bottom}\"/>\
+             <text x=\"{x}\" y=\"{below}\" text-anchor=\"middle\">{label}</text>"
         );
     }
     let (above, below, x_unit, y_unit) = (TOP - 8.0, bottom + 31.0, x_axis.unit, y_axis.unit);

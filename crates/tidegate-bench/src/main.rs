@@ -19,6 +19,7 @@ use suites::{Case, Context, tuning};
 mod chart;
 mod cluster;
 mod config;
+mod draw;
 mod figures;
 mod h2;
 mod h3;
@@ -59,7 +60,9 @@ fn main() -> ExitCode {
         ended.unwrap_or_else(|reason| eprintln!("tidegate-bench: {reason}"));
         return ExitCode::FAILURE;
     }
-    if let Some(ended) = start::run(std::env::args_os().skip(1)) {
+    let of_texts =
+        start::run(std::env::args_os().skip(1)).or_else(|| draw::run(std::env::args_os().skip(1)));
+    if let Some(ended) = of_texts {
         return exit_code(ended.map(|()| true));
     }
     let of_goals = figures::run(std::env::args_os().skip(1))

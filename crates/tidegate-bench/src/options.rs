@@ -165,6 +165,10 @@ Usage: tidegate-bench figures [--tidegate PATH] [--only ROW]... [--requests N] [
   metrics, ten viewers of the live page, a silent collector of traces, frequent scrapes; exit
   status 1 when a goal was missed
 
+Usage: tidegate-bench draw FILE...
+
+  draws the tables of simulations (docs/simulations), each beside its file as SVG
+
 Usage: tidegate-bench cluster [--script PATH] [--purges N] [--partitions N] [--seconds S]
                               [--only PART]... [--envoy PATH --ratelimit PATH]
 

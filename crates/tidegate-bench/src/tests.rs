@@ -11,6 +11,7 @@ use crate::server::{Binary, Kind};
 use crate::suites::Context;
 
 mod depth;
+mod draw;
 mod figures;
 mod growth;
 mod parsing;

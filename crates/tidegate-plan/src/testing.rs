@@ -30,6 +30,10 @@ use tidegate_core::{Body, Chunk, Exchange, PhaseResult, phases};
 use crate::module::ErasedModule;
 use crate::{Environment, Machine, ReloadState, Resources, build};
 
+pub use recorded::check_recorded;
+
+mod recorded;
+
 /// Event-loop iterations that other tasks get after a response.
 const SETTLE_ITERATIONS: usize = 8;
 

@@ -58,8 +58,8 @@ impl RunChart {
     pub(crate) fn svg(&self, extent: Extent, title: &str) -> String {
         let paths: BTreeSet<String> = self.clients.iter().map(|line| path(line, extent)).collect();
         let mebibytes = extent.bytes / 1024.0 / 1024.0;
-        let x = Axis { end: extent.seconds, unit: "seconds", decimals: 1 };
-        let y = Axis { end: mebibytes, unit: "MiB", decimals: 1 };
+        let x = Axis::new(extent.seconds, "seconds", 1);
+        let y = Axis::new(mebibytes, "MiB", 1);
         let mut svg = axes(title, [x, y]);
         svg.push_str("<g class=\"clients\">");
         for path in paths {

@@ -170,8 +170,8 @@ pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String 
     page.push_str("<div class=\"charts\">");
     let end = reports.iter().flat_map(rates).flat_map(|line| line.points);
     let end = end.map(|(_, rate)| rate).fold(1e-3, f64::max);
-    let x = Axis { end: DEPTHS[DEPTHS.len() - 1] as f64, unit: "directories", decimals: 0 };
-    let y = Axis { end, unit: "1000 requests/s", decimals: 0 };
+    let x = Axis::new(DEPTHS[DEPTHS.len() - 1] as f64, "directories", 0);
+    let y = Axis::new(end, "1000 requests/s", 0);
     for report in reports {
         let case = CASES.iter().find(|case| report.rows.iter().any(|row| row.case == case.name));
         let Some(case) = case else { continue };

@@ -279,8 +279,8 @@ pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String 
         let largest = |of: fn(&(f64, f64)) -> f64| {
             drawn.iter().flat_map(|line| &line.points).map(of).fold(1.0, f64::max)
         };
-        let x = Axis { end: largest(|point| point.0).ceil(), unit: "powers of ten", decimals: 1 };
-        let y = Axis { end: largest(|point| point.1).ceil(), unit: "µs", decimals: 1 };
+        let x = Axis::new(largest(|point| point.0).ceil(), "powers of ten", 1);
+        let y = Axis::new(largest(|point| point.1).ceil(), "µs", 1);
         let title = format!("{}: {}", case.name, case.about);
         page::write_figure(&mut page, "", &title, &lines(&title, [x, y], &drawn));
     }

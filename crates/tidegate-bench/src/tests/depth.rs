@@ -37,7 +37,7 @@ fn options_of_the_suite() {
 
 #[test]
 fn lines_go_through_their_points() {
-    let axis = |end| Axis { end, unit: "it", decimals: 0 };
+    let axis = |end| Axis::new(end, "it", 0);
     let drawn = |points: &[(f64, f64)]| {
         lines("a < b", [axis(10.0), axis(4.0)], &[Line { name: "x", points: points.into() }])
     };

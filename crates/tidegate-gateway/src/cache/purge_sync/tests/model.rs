@@ -10,6 +10,8 @@ use super::text;
 use crate::cache::purge_sync::entry::{EntryId, PurgeRule, PurgeWhat, fields};
 use crate::cache::purge_sync::follow::{Copy, ENTRIES_AT_ONCE, Own, Question, step};
 
+mod drawn;
+
 const NODES: usize = 3;
 const KEYS: usize = 3;
 /// A server is up to date after so many questions: to join, it may have to announce first.
@@ -168,6 +170,11 @@ impl Node {
 
 impl World {
     fn new() -> World {
+        World::of(NODES)
+    }
+
+    /// Makes a world of so many servers.
+    fn of(nodes: usize) -> World {
         let node = |number: usize| Node {
             copy: Copy::Unknown,
             kept: Copy::Unknown,
@@ -181,7 +188,7 @@ impl World {
         World {
             engine: Engine::default(),
             snapshot: Engine::default(),
-            nodes: (0..NODES).map(node).collect(),
+            nodes: (0..nodes).map(node).collect(),
             versions: [0; KEYS],
             owed: [0; KEYS],
             number: 0,
@@ -339,7 +346,8 @@ impl World {
     fn rejoin(&mut self) -> Result<(), TestCaseError> {
         self.nodes.iter_mut().for_each(|node| node.is_cut_off = false);
         // Twice: what the last one announces reaches the first one.
-        for node in (0..NODES).chain(0..NODES) {
+        let nodes = self.nodes.len();
+        for node in (0..nodes).chain(0..nodes) {
             let found = (0..QUESTIONS_MAX).any(|_| self.ask(node, true));
             prop_assert!(
                 found,

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use crate::http::limit_req::buckets::Buckets;
 use crate::http::limit_req::logic::{REQUEST, level_of, micros_of};
 
+mod drawn;
+
 /// What a run is about.
 #[derive(Clone, Copy)]
 struct Run {
