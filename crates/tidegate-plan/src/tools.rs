@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
 use tidegate_conf::{Diagnostic, NamedFiles, Span, Word};
 use tidegate_core::blocking;
 use tidegate_core::error_log::{Destination, ErrorLog, Level, LogSink};
@@ -21,7 +22,7 @@ use crate::plan_builder::{Environment, PlanBuilder};
 use crate::resources::ResourceNames;
 
 /// Compiled expressions by their texts: those that regard case, and those that do not.
-type Regexes = [HashMap<Box<[u8]>, Arc<Regex>>; 2];
+type Regexes = [HashMap<Box<[u8]>, Arc<Regex>, RandomState>; 2];
 
 /// Expressions of a configuration that are compiled to machine code, which takes four times as long as compiling alone.
 /// Of more than that most are in lists, whose search tries few of them (`RegexList`).

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
+use foldhash::quality::RandomState;
 
 use super::Regex;
 use super::needs::needs;
@@ -112,7 +113,7 @@ impl Filter {
         if entries.len() < FILTERED_FROM {
             return None;
         }
-        let mut places: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
+        let mut places: HashMap<Vec<u8>, Vec<u32>, RandomState> = HashMap::default();
         let mut always = Vec::new();
         for (place, (regex, _)) in (0..).zip(entries) {
             let texts = needs(regex.text()).filter(|texts| {
