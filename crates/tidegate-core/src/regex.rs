@@ -6,12 +6,14 @@ mod of_requests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{error, fmt};
 
 use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
 use crate::exchange::modules::{Captures, ModuleState};
+
+use needs::needed_texts;
 
 pub use list::RegexList;
 
@@ -22,9 +24,14 @@ const MATCH_LIMIT: &str = "(*LIMIT_MATCH=1000000)";
 /// Most match buffers kept for each expression: a thread uses one at a time.
 const FREE_MAX: usize = 64;
 
-/// A compiled expression and the variables of its named groups.
+/// An expression and the variables of its named groups.
 pub struct Regex {
-    pcre: Pcre,
+    /// Its compiled form. One of very many is valid, and is compiled when a subject has a text that it needs; `None`: that has
+    /// failed, for want of memory.
+    compiled: OnceLock<Option<Pcre>>,
+    caseless: bool,
+    /// Groups, not counting the whole match.
+    groups: usize,
     /// Pairs of group number and slot of the variable with the group's name.
     named: Box<[(usize, usize)]>,
     text: String,
@@ -65,26 +72,35 @@ impl fmt::Debug for Regex {
 
 impl Regex {
     /// Compiles `text`; each named group is stored in the slot that `slot_of` returns for its name. The error has
-    /// nginx's words.
+    /// nginx's words. Without `jit` it is one of very many.
     pub(crate) fn with_slots(
         text: &str,
         caseless: bool,
         jit: bool,
         mut slot_of: impl FnMut(&str) -> Result<usize, RegexError>,
     ) -> Result<Regex, RegexError> {
-        let pcre = RegexBuilder::new()
-            .caseless(caseless)
-            .jit_if_available(jit)
-            .max_jit_stack_size(Some(1 << 20))
-            .build(&format!("{MATCH_LIMIT}{text}"))
-            .map_err(|error| regex_error(text, &error))?;
+        let pcre = build(text, caseless, jit).map_err(|error| regex_error(text, &error))?;
         let mut named = Vec::new();
         for (group, name) in pcre.capture_names().iter().enumerate() {
             if let Some(name) = name {
                 named.push((group, slot_of(name)?));
             }
         }
-        Ok(Regex { pcre, named: named.into(), text: text.to_owned(), free: Mutex::default() })
+        let is_late = !jit && needed_texts(text).is_some();
+        let regex = Regex { named: named.into(), ..Regex::of(pcre, text, caseless) };
+        Ok(if is_late { Regex { compiled: OnceLock::new(), ..regex } } else { regex })
+    }
+
+    fn of(pcre: Pcre, text: &str, caseless: bool) -> Regex {
+        let (groups, text) = (pcre.captures_len().saturating_sub(1), text.to_owned());
+        let compiled = OnceLock::from(Some(pcre));
+        Regex { compiled, caseless, groups, named: Box::default(), text, free: Mutex::default() }
+    }
+
+    /// Returns the compiled form, compiled now where that was left for later.
+    fn pcre(&self) -> Result<&Pcre, MatchLimit> {
+        let compile = || build(&self.text, self.caseless, false).ok();
+        self.compiled.get_or_init(compile).as_ref().ok_or(MatchLimit)
     }
 
     /// Compiles an expression of a response (SSI). Its named groups are no variables of the configuration: see
@@ -96,13 +112,13 @@ impl Regex {
         let pcre = RegexBuilder::new()
             .build(&format!("{MATCH_LIMIT}{text}"))
             .map_err(|error| regex_error(text, &error))?;
-        Ok(Regex { pcre, named: Box::default(), text: text.to_owned(), free: Mutex::default() })
+        Ok(Regex::of(pcre, text, false))
     }
 
     /// Returns numbers and names of the named groups.
     pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
-        let names = self.pcre.capture_names().iter().enumerate();
-        names.filter_map(|(group, name)| Some((group, name.as_deref()?)))
+        let names = self.pcre().map(Pcre::capture_names).unwrap_or_default();
+        names.iter().enumerate().filter_map(|(group, name)| Some((group, name.as_deref()?)))
     }
 
     /// Returns the expression as written.
@@ -112,7 +128,7 @@ impl Regex {
 
     /// Returns the number of groups, not counting the whole match.
     pub fn group_count(&self) -> usize {
-        self.pcre.captures_len().saturating_sub(1)
+        self.groups
     }
 
     /// Copies captures of this expression to the variables of its named groups.
@@ -134,16 +150,17 @@ impl Regex {
         captures: &mut Captures,
         subject: &[u8],
     ) -> Result<bool, MatchLimit> {
-        if self.group_count() == 0 {
-            let found = self.pcre.find(subject).map_err(|_| MatchLimit)?;
+        let pcre = self.pcre()?;
+        if self.groups == 0 {
+            let found = pcre.find(subject).map_err(|_| MatchLimit)?;
             let Some(found) = found else { return Ok(false) };
             captures.clear();
             captures.subject.extend_from_slice(subject);
             captures.ranges.push(Some((found.start(), found.end())));
             return Ok(true);
         }
-        let mut locations = self.take_locations();
-        let found = self.pcre.captures_read(&mut locations, subject);
+        let mut locations = self.take_locations(pcre);
+        let found = pcre.captures_read(&mut locations, subject);
         if let Ok(Some(_)) = found {
             fill(captures, &locations, subject);
         }
@@ -152,9 +169,9 @@ impl Regex {
     }
 
     /// Takes a match buffer. A used one is much cheaper: a new one maps a stack.
-    fn take_locations(&self) -> CaptureLocations {
+    fn take_locations(&self, pcre: &Pcre) -> CaptureLocations {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.pop().unwrap_or_else(|| self.pcre.capture_locations())
+        free.pop().unwrap_or_else(|| pcre.capture_locations())
     }
 
     fn give_locations(&self, locations: CaptureLocations) {
@@ -169,8 +186,16 @@ impl Regex {
     /// # Errors
     /// When the backtracking limit is reached.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchLimit> {
-        self.pcre.is_match(subject).map_err(|_| MatchLimit)
+        self.pcre()?.is_match(subject).map_err(|_| MatchLimit)
     }
+}
+
+fn build(text: &str, caseless: bool, jit: bool) -> Result<Pcre, pcre2::Error> {
+    RegexBuilder::new()
+        .caseless(caseless)
+        .jit_if_available(jit)
+        .max_jit_stack_size(Some(1 << 20))
+        .build(&format!("{MATCH_LIMIT}{text}"))
 }
 
 fn fill(captures: &mut Captures, locations: &CaptureLocations, subject: &[u8]) {

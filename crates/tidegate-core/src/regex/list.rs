@@ -1,7 +1,7 @@
 //! Expressions of which the first that matches decides: locations, entries of a `map`, names of servers, referers.
 //!
 //! Of a long list most expressions cannot match a given subject, since a text that they need is not in it
-//! ([`needs`]). One search finds all such texts at once, and only expressions whose text was found are tried, beside
+//! ([`needed_texts`]). One search finds all such texts at once, and only expressions whose text was found are tried, beside
 //! those of which nothing is known. So the cost of a request hardly grows with the list.
 
 use std::cell::Cell;
@@ -12,12 +12,10 @@ use aho_corasick::AhoCorasick;
 use foldhash::quality::RandomState;
 
 use super::Regex;
-use super::needs::needs;
+use super::needs::needed_texts;
 
 /// A shorter list is tried one by one.
 const FILTERED_FROM: usize = 8;
-/// Shorter texts are in too many subjects.
-const TEXT_MIN: usize = 3;
 
 thread_local! {
     /// Places that a search has found, kept for its memory.
@@ -116,10 +114,7 @@ impl Filter {
         let mut places: HashMap<Vec<u8>, Vec<u32>, RandomState> = HashMap::default();
         let mut always = Vec::new();
         for (place, (regex, _)) in (0..).zip(entries) {
-            let texts = needs(regex.text()).filter(|texts| {
-                !texts.is_empty() && texts.iter().all(|text| text.len() >= TEXT_MIN)
-            });
-            match texts {
+            match needed_texts(regex.text()) {
                 None => always.push(place),
                 Some(texts) => {
                     for text in texts {

@@ -19,11 +19,20 @@ type Needs = Vec<Vec<u8>>;
 
 /// Returns texts of which every match of the expression contains at least one, apart from the case of ASCII letters.
 /// `None`: there are none, or the expression is beyond this reader.
-pub(super) fn needs(expression: &str) -> Option<Vec<Vec<u8>>> {
+fn needs(expression: &str) -> Option<Vec<Vec<u8>>> {
     let mut reader = Reader { rest: expression.as_bytes() };
     let needs = reader.alternatives(0).ok()??;
     // A parenthesis too many.
     reader.rest.is_empty().then_some(needs)
+}
+
+/// Shorter texts are in too many subjects.
+const TEXT_MIN: usize = 3;
+
+/// As [`needs`], where these texts are in few subjects.
+pub(super) fn needed_texts(expression: &str) -> Option<Vec<Vec<u8>>> {
+    let is_rare = |text: &Vec<u8>| text.len() >= TEXT_MIN;
+    needs(expression).filter(|texts| !texts.is_empty() && texts.iter().all(is_rare))
 }
 
 struct Reader<'e> {
