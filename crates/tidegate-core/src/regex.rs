@@ -109,9 +109,7 @@ impl Regex {
     /// # Errors
     /// For an invalid expression.
     pub fn compile_late(text: &str) -> Result<Regex, RegexError> {
-        let pcre = RegexBuilder::new()
-            .build(&format!("{MATCH_LIMIT}{text}"))
-            .map_err(|error| regex_error(text, &error))?;
+        let pcre = build(text, false, false).map_err(|error| regex_error(text, &error))?;
         Ok(Regex::of(pcre, text, false))
     }
 

@@ -30,8 +30,10 @@ use tidegate_core::{Body, Chunk, Exchange, PhaseResult, phases};
 use crate::module::ErasedModule;
 use crate::{Environment, Machine, ReloadState, Resources, build};
 
+pub use random::Random;
 pub use recorded::check_recorded;
 
+mod random;
 mod recorded;
 
 /// Event-loop iterations that other tasks get after a response.

@@ -110,10 +110,7 @@ fn keys(prefix: &str, body: &[u8]) -> Result<Vec<Endpoint>, String> {
     let each = |Pair { key, value }: Pair<'_>| {
         let key = key.text().ok_or_else(|| "an entry has no \"Key\"".to_owned())?;
         let value = if value == Field::Absent { Some("") } else { value.text() };
-        match endpoint::of_pair(prefix, key, value, &mut last)? {
-            Some(endpoint) => endpoint::push(&mut all, endpoint),
-            None => Ok(()),
-        }
+        endpoint::push_pair(&mut all, prefix, (key, value), &mut last)
     };
     let pairs = Pairs { names: ["Key", "Value"], each, refused: &mut refused };
     let mut json = serde_json::Deserializer::from_slice(body);

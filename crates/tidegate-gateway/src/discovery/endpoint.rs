@@ -94,7 +94,7 @@ pub(super) struct LastValue(Option<(Box<str>, ServerOptions)>);
 ///
 /// # Errors
 /// The value is invalid: the reason in words, with the key.
-pub(super) fn of_pair(
+fn of_pair(
     prefix: &str,
     key: &str,
     value: Option<&str>,
@@ -115,6 +115,22 @@ pub(super) fn of_pair(
         }
     };
     Ok(Some(Endpoint { server: server.to_owned(), options }))
+}
+
+/// Adds the server of a key and its value, where the key is one of a server.
+///
+/// # Errors
+/// The value is invalid, or there are too many.
+pub(super) fn push_pair(
+    all: &mut Vec<Endpoint>,
+    prefix: &str,
+    (key, value): (&str, Option<&str>),
+    last: &mut LastValue,
+) -> Result<(), String> {
+    match of_pair(prefix, key, value, last)? {
+        Some(endpoint) => push(all, endpoint),
+        None => Ok(()),
+    }
 }
 
 /// Adds a server to a response.

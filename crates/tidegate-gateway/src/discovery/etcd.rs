@@ -57,10 +57,7 @@ pub(super) fn range(prefix: &str, body: &[u8]) -> Result<(u64, Vec<Endpoint>), S
         let key = key.and_then(|key| String::from_utf8(key).ok()).filter(|key| !key.is_empty());
         let key = key.ok_or_else(|| "an entry has no valid key".to_owned())?;
         let value = value.text().unwrap_or_default();
-        match endpoint::of_pair(prefix, &key, Some(value), &mut last)? {
-            Some(endpoint) => endpoint::push(&mut all, endpoint),
-            None => Ok(()),
-        }
+        endpoint::push_pair(&mut all, prefix, (&key, Some(value)), &mut last)
     };
     let range = Range(Pairs { names: ["key", "value"], each, refused: &mut refused });
     let mut json = serde_json::Deserializer::from_slice(body);

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
 /// One entry of a list.
 #[derive(Debug, Default)]
@@ -102,10 +104,10 @@ impl<'de> Visitor<'de> for OnePair {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Pair<'de>, A::Error> {
         let [key, value] = self.0;
         let mut pair = Pair::default();
-        while let Some(name) = fields.next_key_seed(OneField)? {
+        while let Some(name) = fields.next_key::<Field<'de>>()? {
             match name.text() {
-                Some(name) if name == key => pair.key = fields.next_value_seed(OneField)?,
-                Some(name) if name == value => pair.value = fields.next_value_seed(OneField)?,
+                Some(name) if name == key => pair.key = fields.next_value()?,
+                Some(name) if name == value => pair.value = fields.next_value()?,
                 _ => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
@@ -113,16 +115,14 @@ impl<'de> Visitor<'de> for OnePair {
     }
 }
 
-/// Reads a field, of whatever kind.
-struct OneField;
-
-impl<'de> DeserializeSeed<'de> for OneField {
-    type Value = Field<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Field<'de>, D::Error> {
-        from.deserialize_any(self)
+impl<'de> Deserialize<'de> for Field<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Field<'de>, D::Error> {
+        from.deserialize_any(OneField)
     }
 }
+
+/// Reads a field, of whatever kind.
+struct OneField;
 
 impl<'de> Visitor<'de> for OneField {
     type Value = Field<'de>;

@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_plan::testing::Random;
+
 use crate::http::limit_req::buckets::Buckets;
 use crate::http::limit_req::logic::{REQUEST, level_of, micros_of};
 
@@ -91,19 +93,6 @@ struct OnItsWay {
     sent: u64,
     /// The time until the bucket is empty and the total; none where the server is cut off.
     says: Option<(u64, u64)>,
-}
-
-/// A generator that a seed decides (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit.max(1)
-    }
 }
 
 impl Run {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tidegate_plan::testing::check_recorded;
+use tidegate_plan::testing::{Random, check_recorded};
 
 use super::*;
 
@@ -14,19 +14,6 @@ const SECONDS: u64 = 40;
 const CUTS: [(usize, u64, u64); 2] = [(4, 5, 10), (2, 15, 22)];
 /// The engine is restored at the second second, to its state of the first.
 const RESTORED: (u64, u64) = (26, 30);
-
-/// A generator that a seed decides (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
-    }
-}
 
 impl World {
     /// Returns whether a server has a fresh object from before a purge that was distributed.
@@ -48,6 +35,7 @@ seconds\tcut off\twith a purged object\tof these, up to date
 "
     .to_owned();
     let (mut world, mut random) = (World::of(SERVERS), Random(1));
+    let mut below = |limit: usize| random.below(limit as u64) as usize;
     let run = |world: &mut World, op: Op| world.carry_out(&op).expect("nothing is stale");
     for step in 0..SECONDS * STEPS_PER_SECOND {
         let second = step / STEPS_PER_SECOND;
@@ -66,11 +54,11 @@ seconds\tcut off\twith a purged object\tof these, up to date
         }
         // Each server requests one object; some purge one.
         for node in 0..SERVERS {
-            run(&mut world, Op::Begin(node, random.below(KEYS)));
+            run(&mut world, Op::Begin(node, below(KEYS)));
             run(&mut world, Op::End(node));
         }
         for _ in 0..2 {
-            let purge = Op::Purge(random.below(SERVERS), random.below(KEYS), random.below(2) == 0);
+            let purge = Op::Purge(below(SERVERS), below(KEYS), below(2) == 0);
             run(&mut world, purge);
         }
         // Those that are cut off tell of their purges when they are back, so each is looked at behind its own question.
