@@ -173,13 +173,14 @@ impl<R: Role> Connection<R> {
             Kind::Data => return self.begin_data(header),
             Kind::PushPromise => return Err(Fault::Push),
             Kind::Headers | Kind::Continuation => self.check_block(header)?,
+            // Whatever size DATA may have: a known one is kept until it is whole, and nothing in it needs more. Of an
+            // unknown one all streams wait for the end, and text of another protocol looks like a very long one.
+            _ if header.length > FRAME_BYTES_DEFAULT => return Err(Fault::FrameSize),
             Kind::Unknown(_) => {
                 self.budgets.control_frame()?;
                 self.reading = Reading::Skip(header.length);
                 return Ok(Step::Next);
             }
-            // It is kept until it is whole, and nothing in it needs more, whatever size DATA may have.
-            _ if header.length > FRAME_BYTES_DEFAULT => return Err(Fault::FrameSize),
             _ => {}
         }
         self.reading = Reading::Payload(header);

@@ -229,6 +229,22 @@ fn a_frame_of_data_may_be_as_large_as_a_window() {
 }
 
 #[test]
+fn other_frames_are_no_larger_than_the_protocol_grants() {
+    let server = || server(Config { frame_bytes_max: 1 << 24, ..Config::default() });
+    let header = |kind, length| frame(kind, 0, 0, length).to_bytes();
+    // The header alone: nothing is waited for. Text of HTTP/1 is the header of a long frame, too.
+    let long = [Kind::Unknown(0x77), Kind::Ping].map(|kind| header(kind, 16_385));
+    for bytes in [&long[0][..], &long[1], b"HTTP/1.1 400 Bad Request"] {
+        let bytes = [&Peer::client().take(), bytes].concat();
+        let error = feed(&mut server(), &bytes).err();
+        assert_eq!(error.map(|error| error.0), Some(Fault::FrameSize), "{bytes:?}");
+    }
+    let mut peer = Peer::client();
+    peer.raw(frame(Kind::Unknown(0x77), 0, 0, 16_384), &[0; 16_384]);
+    assert_eq!(feed(&mut server(), &peer.take()), Ok(vec!["settings".to_owned()]));
+}
+
+#[test]
 fn the_begin_is_checked() {
     for (bytes, fault) in [
         (&b"GET / HTTP/1.1\r\n"[..], Fault::Preface),
