@@ -104,7 +104,7 @@ async fn obtain_in_order(
 ) -> Result<AttemptConnection, ConnectError> {
     let waiting = peer.process_queue().wait(request.fit(peer), careful);
     let (place, parcel) = blame(Cause::Queue, waiting).await;
-    let handed = parcel.map(PackedConnection::open).filter(|connection| connection.is_quiet_now());
+    let handed = parcel.map(PackedConnection::open).filter(|connection| connection.is_quiet());
     let mut obtained = match handed {
         Some(connection) => AttemptConnection { connection, reused: true, at: clock::now() },
         None => obtain(request, settings, peer, None).await?,
