@@ -148,7 +148,12 @@ impl Context {
         // The watchdog reads the clock: off where processor time per request is the figure.
         let costs = matches!(
             self.options.suite,
-            Suite::Quick | Suite::Depth | Suite::Growth | Suite::Tuning | Suite::Protocols
+            Suite::Quick
+                | Suite::Depth
+                | Suite::Blocking
+                | Suite::Growth
+                | Suite::Tuning
+                | Suite::Protocols
         );
         Job {
             scenario,

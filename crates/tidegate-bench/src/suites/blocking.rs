@@ -6,6 +6,7 @@
 
 mod jobs;
 mod php;
+mod side;
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +16,12 @@ use std::time::{Duration, Instant};
 use super::beside::Beside;
 use super::quick::{disturbance, new_load, run_checked};
 use super::{Alternation, Better, CaseReport, Context, Measure, Sample, alone, alternate, tails};
-use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
-use crate::load::{Bound, LossPolicy, Mode, Outcome, Plan, TestRequest};
-use crate::procfs::{self, CpuTime};
-use crate::server::{self, Binary, Kind, Server};
+use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE};
+use crate::load::{Bound, Outcome, Plan};
+use crate::procfs;
+use crate::server::{self, Binary, Kind};
 use crate::statistics::Limit;
-use php::Php;
+use side::{Application, Side, Start};
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
@@ -188,8 +189,12 @@ impl Case {
             Measure::new("Apache's rate by the handler's", "", 3).required(APACHE_BY_DOCUMENT),
         ];
         let mut report = alone(context, context.options.rounds, self.name, &measures, |binary| {
-            let ours = made(&Side::start(context, binary, Application::Handlers)?, context)?;
-            let theirs = made(&Side::start(context, apache, Application::Within)?, context)?;
+            let run = |binary, application| {
+                let start = Start::for_cost(context);
+                made(&Side::start(start, context, binary, application)?, context)
+            };
+            let ours = run(binary, Application::Handlers)?;
+            let theirs = run(apache, Application::Within)?;
             let [ours_rate, theirs_rate] =
                 [&ours, &theirs].map(|made| made.outcome.requests_per_second());
             let values = vec![
@@ -222,104 +227,11 @@ fn beside_component(context: &Context, name: &'static str) -> CaseReport {
     ];
     alternate(context, name, &with_tails(&measures), |binary, ours| {
         let application = if ours { Application::Component } else { Application::Php };
-        let made = made(&Side::start(context, binary, application)?, context)?;
+        let start = Start::for_cost(context);
+        let made = made(&Side::start(start, context, binary, application)?, context)?;
         let values = vec![made.cpu_per_request(), made.outcome.requests_per_second(), made.others];
         Ok(sample_with_tails(values, &made.outcome))
     })
-}
-
-/// The application that makes the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Application {
-    /// Handlers in Tidegate.
-    Handlers,
-    /// A WebAssembly component in Tidegate.
-    Component,
-    /// php-fpm.
-    Php,
-    /// php-fpm over kept connections.
-    PhpKept,
-    /// PHP in the server.
-    Within,
-}
-
-/// The processor and the number of PHP's processes.
-#[derive(Clone, Copy, Debug)]
-struct PhpPlace {
-    cpu: usize,
-    children: usize,
-}
-
-/// A server with its application.
-struct Side {
-    server: Server,
-    /// Dropped after the server.
-    php: Option<Php>,
-    application: Application,
-}
-
-impl Side {
-    fn start(context: &Context, binary: &Binary, application: Application) -> Result<Side, String> {
-        let place = PhpPlace { cpu: context.processors.server, children: SLOW_CLIENTS };
-        Side::start_with_php(place, context, binary, application)
-    }
-
-    fn start_with_php(
-        PhpPlace { cpu, children }: PhpPlace,
-        context: &Context,
-        binary: &Binary,
-        application: Application,
-    ) -> Result<Side, String> {
-        let scenario = match application {
-            Application::Handlers => Scenario::Handlers,
-            Application::Component => Scenario::Component,
-            Application::Php | Application::Within => Scenario::Php,
-            Application::PhpKept => Scenario::PhpKept,
-        };
-        let server = Server::start(binary, context.job(scenario, 4096))?;
-        let php = match application {
-            Application::Handlers | Application::Component => None,
-            Application::Php | Application::PhpKept => {
-                Some(Php::start(server.directory(), cpu, children)?)
-            }
-            Application::Within => {
-                php::write_scripts(server.directory()).map_err(|error| format!("php: {error}"))?;
-                None
-            }
-        };
-        Ok(Side { server, php, application })
-    }
-
-    /// Each server with its own means for blocking work.
-    fn start_own(context: &Context, binary: &Binary, ours: bool) -> Result<Side, String> {
-        let application = if ours { Application::Handlers } else { Application::Php };
-        Side::start(context, binary, application)
-    }
-
-    fn target(&self, name: &str) -> String {
-        let extension = match self.application {
-            Application::Handlers | Application::Component => "",
-            Application::Php | Application::PhpKept | Application::Within => ".php",
-        };
-        format!("/{name}{extension}")
-    }
-
-    /// Processor time of all.
-    fn cpu_time(&self) -> CpuTime {
-        let (server, php) = (self.server.cpu_time(), self.php.as_ref().map(Php::cpu_time));
-        let php = php.unwrap_or_default();
-        CpuTime { user: server.user + php.user, system: server.system + php.system }
-    }
-
-    fn plan(&self, target: String, body_bytes: u64, connections: usize) -> Plan {
-        Plan {
-            address: self.server.address(),
-            asks: vec![TestRequest::counted(target, body_bytes)],
-            connections,
-            mode: Mode::KeepAlive,
-            loss_policy: LossPolicy::Count,
-        }
-    }
 }
 
 /// Pages that were made under load, and their cost in microseconds.
@@ -355,7 +267,7 @@ fn made(side: &Side, context: &Context) -> Result<Made, String> {
 }
 
 fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
-    let side = Side::start_own(context, binary, ours)?;
+    let side = Side::start_own(Start::for_cost(context), context, binary, ours)?;
     let constant = side.plan("/return".to_owned(), DOCUMENT_BYTES, context.options.connections);
     let constant = measured(constant, context.options.run_time)?;
     let made = made(&side, context)?;
@@ -372,9 +284,8 @@ fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, St
 
 /// Tidegate and HAProxy with kept connections have one run, nginx one by default and one with kept connections.
 fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
-    let place = PhpPlace { cpu: context.processors.client, children: SLOW_CLIENTS };
-    let run =
-        |application| made(&Side::start_with_php(place, context, binary, application)?, context);
+    let start = Start { php_cpu: context.processors.client, ..Start::for_cost(context) };
+    let run = |application| made(&Side::start(start, context, binary, application)?, context);
     let kept = run(Application::PhpKept)?;
     let is_nginx = !ours && binary.kind == Kind::Nginx;
     let default = if is_nginx { Some(run(Application::Php)?) } else { None };
@@ -395,8 +306,12 @@ fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, Str
 
 /// More clients than processes.
 fn full(context: &Context, binary: &Binary) -> Result<Sample, String> {
-    let place = PhpPlace { cpu: context.processors.client, children: FEW_CHILDREN };
-    let made = made(&Side::start_with_php(place, context, binary, Application::Php)?, context)?;
+    let start = Start {
+        php_cpu: context.processors.client,
+        php_children: FEW_CHILDREN,
+        ..Start::for_cost(context)
+    };
+    let made = made(&Side::start(start, context, binary, Application::Php)?, context)?;
     let outcome = &made.outcome;
     let values = vec![
         made.server_cpu / outcome.requests.max(1) as f64,
@@ -413,7 +328,7 @@ fn beside(
     ours: bool,
     work: fn(&Side, &AtomicBool) -> Result<(), String>,
 ) -> Result<Sample, String> {
-    let side = Side::start_own(context, binary, ours)?;
+    let side = Side::start_own(Start::for_waits(context), context, binary, ours)?;
     let plan = || side.plan(format!("/{}", SMALL_FILE.0), SMALL_FILE.1, STATIC_CONNECTIONS);
     let alone = measured(plan(), context.options.run_time)?;
     let stop = AtomicBool::new(false);

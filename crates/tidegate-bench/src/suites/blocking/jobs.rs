@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Application, Measure, Sample, Side};
+use super::{Application, Measure, Sample, Side, Start};
 use crate::config::DOCUMENT_BYTES;
 use crate::load::Bound;
 use crate::server::Binary;
@@ -26,7 +26,7 @@ const PART: u64 = 100_000;
 
 /// One run.
 pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
-    let side = Side::start(context, binary, Application::Handlers)?;
+    let side = Side::start(Start::for_waits(context), context, binary, Application::Handlers)?;
     let plan = side.plan(side.target("document"), DOCUMENT_BYTES, context.options.connections);
     let mut load = new_load(plan)?;
     let part = Bound { duration: PART_TIME_MAX, requests_max: PART };
