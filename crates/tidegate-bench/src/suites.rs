@@ -145,16 +145,9 @@ pub(crate) struct Context {
 impl Context {
     /// The purpose of a server of the current suite.
     pub(crate) fn job(&self, scenario: Scenario, worker_connections: u64) -> Job {
-        // The watchdog reads the clock: off where processor time per request is the figure.
-        let costs = matches!(
-            self.options.suite,
-            Suite::Quick
-                | Suite::Depth
-                | Suite::Blocking
-                | Suite::Growth
-                | Suite::Tuning
-                | Suite::Protocols
-        );
+        // The watchdog reads clocks: on where processor time per request is not the figure.
+        let is_watched =
+            matches!(self.options.suite, Suite::Steady | Suite::Streaming | Suite::Fairness);
         Job {
             scenario,
             origin: self.origin_address(),
@@ -162,7 +155,7 @@ impl Context {
             tempfile_directive: false,
             private_copy: false,
             counted: false,
-            watchdog: self.options.watchdog || !costs,
+            watchdog: self.options.watchdog || is_watched,
             place: Place::one(self.processors.server),
         }
     }

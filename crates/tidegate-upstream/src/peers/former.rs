@@ -90,7 +90,8 @@ impl Former {
     }
 }
 
-fn rank_of(spec: &PeerSpec<'_>) -> usize {
+/// Returns 0 for a primary server, 1 for a backup.
+pub(super) fn rank_of(spec: &PeerSpec<'_>) -> usize {
     usize::from(spec.options.backup)
 }
 

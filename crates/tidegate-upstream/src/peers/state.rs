@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
-use super::former::Former;
+use super::former::{Former, rank_of};
 use super::hashes;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::owners::{Owner, rank};
@@ -95,7 +95,7 @@ impl State {
         let backups = specs.iter().filter(|spec| spec.options.backup).count();
         let mut ranks = [specs.len() - backups, backups].map(Vec::with_capacity);
         for spec in specs {
-            let rank = usize::from(spec.options.backup);
+            let rank = rank_of(&spec);
             ranks[rank].push(match before.take(&spec) {
                 Some(mut known) if known.options == spec.options => {
                     known.parent = spec.parent;

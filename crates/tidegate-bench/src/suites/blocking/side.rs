@@ -67,8 +67,9 @@ impl Side {
             Application::Php | Application::Within => Scenario::Php,
             Application::PhpKept => Scenario::PhpKept,
         };
-        let watchdog = is_watched || context.options.watchdog;
-        let server = Server::start(binary, Job { watchdog, ..context.job(scenario, 4096) })?;
+        let job = context.job(scenario, 4096);
+        let job = Job { watchdog: is_watched || job.watchdog, ..job };
+        let server = Server::start(binary, job)?;
         let php = match application {
             Application::Handlers | Application::Component => None,
             Application::Php | Application::PhpKept => {
