@@ -219,14 +219,14 @@ impl OriginConnection {
     /// As [`dial`] and [`secure`].
     pub(crate) async fn open(
         address: &Addr,
-        local: Option<LocalAddress>,
+        local: Option<&LocalAddress>,
         tls: Option<&TlsTarget>,
         settings: &FetchSettings,
     ) -> Result<Box<OriginConnection>, ConnectError> {
         let options = ConnectOptions {
             rcvbuf: settings.receive_buffer,
             sndbuf: settings.send_buffer,
-            ..connect_options(local, settings.socket_keepalive)
+            ..connect_options(local.copied(), settings.socket_keepalive)
         };
         let stream = dial(address, &options, settings.connect_timeout).await?;
         let _ = stream.set_nodelay(true);

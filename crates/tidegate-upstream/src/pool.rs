@@ -227,7 +227,7 @@ fn handed_over(
             }
             Next::Keep => {
                 place.settle();
-                return Some(held.unwrap_or_else(PackedConnection::open));
+                return Some(held.unwrap_or_else(|parcel: Box<PackedConnection>| parcel.open()));
             }
         };
         let parcel = match held {

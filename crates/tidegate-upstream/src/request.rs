@@ -63,8 +63,8 @@ pub struct OriginRequest {
     pub target: Range<usize>,
     /// The data behind the head.
     pub payload: RequestPayload,
-    /// The local side of a new connection (`proxy_bind`).
-    pub local: Option<LocalAddress>,
+    /// The local side of a new connection (`proxy_bind`). Boxed: few requests choose one, and all have room for it.
+    pub local: Option<Box<LocalAddress>>,
     /// The body will be read at a limited rate (`OriginBody::limit_rate`): no more of it is read with the
     /// head than fits the head's buffer.
     pub paced: bool,
@@ -134,6 +134,6 @@ impl OriginRequest {
         let brief = self.reuse == ConnectionReuse::Briefly;
         let tag = if self.group.keepalive.local && !brief { self.location_tag } else { 0 };
         let wire = self.wire.kind();
-        Fit { peer: peer.id, tag, wire, brief, local: self.local, tls: self.tls.clone() }
+        Fit { peer: peer.id, tag, wire, brief, local: self.local.clone(), tls: self.tls.clone() }
     }
 }

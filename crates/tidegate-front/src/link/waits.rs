@@ -52,7 +52,8 @@ impl Waits {
         let mut gone = self.gone.borrow_mut();
         // As long as nothing has arrived since the request no watch of its own is needed: arriving bytes wake this
         // task.
-        if gone.is_none() && stream.poll_readable(context).is_pending() {
+        if stream.poll_readable(context).is_pending() {
+            *gone = None;
             return Poll::Pending;
         }
         let stream = stream.clone();

@@ -209,8 +209,8 @@ impl Buffering {
 
 impl GatewaySettings {
     /// Returns `*_bind` for this request.
-    pub fn local_address(&self, x: &mut Exchange) -> Option<LocalAddress> {
-        local_address(self.bind.as_ref(), x)
+    pub fn local_address(&self, x: &mut Exchange) -> Option<Box<LocalAddress>> {
+        local_address(self.bind.as_ref(), x).map(Box::new)
     }
 
     /// Returns `*_limit_rate` for this request in bytes a second; 0 for no limit.

@@ -12,7 +12,6 @@ use crate::peers::Peer;
 use crate::pool;
 use crate::pool::fit::Fit;
 use crate::pool::handover::{self, PoolSummary};
-use crate::pool::packed::PackedConnection;
 use crate::request::{ConnectionReuse, OriginRequest};
 use crate::settings::FetchSettings;
 
@@ -104,10 +103,11 @@ async fn obtain_in_order(
 ) -> Result<AttemptConnection, ConnectError> {
     let waiting = peer.process_queue().wait(request.fit(peer), careful);
     let (place, parcel) = blame(Cause::Queue, waiting).await;
-    let handed = parcel.map(PackedConnection::open).filter(|connection| connection.is_quiet());
+    let handed = parcel.map(|parcel| parcel.open()).filter(|connection| connection.is_quiet());
     let mut obtained = match handed {
         Some(connection) => AttemptConnection { connection, reused: true, at: clock::now() },
-        None => obtain(request, settings, peer, None).await?,
+        // Boxed: most are handed over, and need no room for it.
+        None => Box::pin(obtain(request, settings, peer, None)).await?,
     };
     obtained.connection.place = Some(place);
     Ok(obtained)
@@ -133,7 +133,8 @@ async fn obtain(
         }
     }
     let OriginRequest { local, tls, .. } = request;
-    let opened = OriginConnection::open(&peer.address, *local, tls.as_ref(), settings).await;
+    let opened =
+        OriginConnection::open(&peer.address, local.as_deref(), tls.as_ref(), settings).await;
     if tls.is_some() {
         let end = opened.as_ref().map(|connection| &connection.io);
         count_handshake(peer.statistics.handshakes(), end);

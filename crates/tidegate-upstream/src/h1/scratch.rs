@@ -30,11 +30,29 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
         return;
     }
     buffer.clear();
-    BUFFERS.with_borrow_mut(|kept| {
+    // A thread that ends keeps none.
+    let _ = BUFFERS.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
         if kept.len() < KEPT_MAX {
             kept.push(buffer);
         }
     });
+}
+
+/// A buffer whose bytes are on their way to clients; then it is given back to the thread that sent the last of them. So
+/// the next read is into memory that is in the processor's cache.
+struct LentBuffer(Vec<u8>);
+
+impl AsRef<[u8]> for LentBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for LentBuffer {
+    fn drop(&mut self) {
+        give_buffer(std::mem::take(&mut self.0));
+    }
 }
 
 /// The bytes behind a head, still in the buffer that the head was received in.
@@ -58,7 +76,7 @@ impl Remainder {
 pub(crate) fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
     let length = buffer.len().saturating_sub(start);
     if length > COPY_BYTES_MAX {
-        return Bytes::from(buffer).slice(start..);
+        return Bytes::from_owner(LentBuffer(buffer)).slice(start..);
     }
     let bytes = Bytes::copy_from_slice(buffer.get(start..).unwrap_or_default());
     give_buffer(buffer);
@@ -81,4 +99,37 @@ pub fn give_head(mut head: ResponseHead) {
             kept.push(head);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_rest_keeps_its_buffer_and_gives_it_back() {
+        let mut own = buffer();
+        let place = own.as_ptr();
+        own.resize(COPY_BYTES_MAX + 2, b'x');
+        let all = into_bytes(own, 1);
+        assert_eq!(all.len(), COPY_BYTES_MAX + 1);
+        assert_eq!(all.as_ptr() as usize, place as usize + 1, "not copied");
+        let part = all.slice(7..9);
+        drop(all);
+        let other = buffer();
+        assert_ne!(other.as_ptr(), place, "a part is still on its way");
+        drop(part);
+        let again = buffer();
+        assert_eq!((again.as_ptr(), again.len()), (place, 0));
+    }
+
+    #[test]
+    fn a_small_rest_is_copied() {
+        let mut own = buffer();
+        let place = own.as_ptr();
+        own.extend_from_slice(b"head and body");
+        let rest = into_bytes(own, 9);
+        assert_eq!(&rest[..], b"body");
+        let again = buffer();
+        assert_eq!(again.as_ptr(), place);
+    }
 }

@@ -36,7 +36,7 @@ use crate::settings::{FetchSettings, LocalAddress};
 /// What a connection is opened with.
 pub(crate) struct OpenRequest {
     pub address: Addr,
-    pub local: Option<LocalAddress>,
+    pub local: Option<Box<LocalAddress>>,
     pub tls: Option<TlsTarget>,
     pub settings: Arc<FetchSettings>,
     /// Counts the handshake, where there is one.
@@ -84,7 +84,8 @@ async fn connect(
     open: &OpenRequest,
 ) -> Option<Result<Box<OriginConnection>, ConnectError>> {
     let OpenRequest { address, local, tls, settings, .. } = open;
-    let mut opening = pin!(OriginConnection::open(address, *local, tls.as_ref(), settings));
+    let mut opening =
+        pin!(OriginConnection::open(address, local.as_deref(), tls.as_ref(), settings));
     poll_fn(|context| {
         if let Poll::Ready(opened) = opening.as_mut().poll(context) {
             if let Some(tally) = &open.handshakes {

@@ -6,7 +6,9 @@
 //! A waiting request ends in one way only: its turn is sent to it, or it leaves the line when it is dropped. A turn that
 //! it cannot use any more goes to the next one. So there is no wait without a connection in use that ends it.
 
+mod by_number;
 mod line;
+mod patience;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,6 @@ use std::time::{Duration, Instant};
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_rt::sync::oneshot;
-use tidegate_rt::timer::timeout;
 
 use crate::pool::fit::Fit;
 use crate::pool::packed::PackedConnection;
@@ -72,7 +73,7 @@ pub(crate) enum Turn {
     /// A new connection is to be opened.
     Open(Opening),
     /// Another request's connection.
-    Take(PackedConnection),
+    Take(Box<PackedConnection>),
 }
 
 /// What a connection is used for behind its response.
@@ -144,27 +145,16 @@ impl ProcessQueue {
         self: &Arc<ProcessQueue>,
         fit: Fit,
         is_careful: bool,
-    ) -> (QueuePlace, Option<PackedConnection>) {
+    ) -> (QueuePlace, Option<Box<PackedConnection>>) {
         let number = self.next_number();
-        let (turn, mut received) = oneshot::channel();
+        let (turn, received) = oneshot::channel();
         let waiter = Waiter { fit, is_careful, thread: thread::current().id(), turn };
-        let (arrival, mut pause) =
-            self.change(|line| (line.arrive(number, waiter), line.patience()));
-        if let Arrival::Opens(opening) = arrival {
+        if let Arrival::Opens(opening) = self.change(|line| line.arrive(number, waiter)) {
             return (self.place(number, opening, clock::exact_now()), None);
         }
         let mut wait = Wait { queue: self.clone(), number, is_over: false };
-        let turn = loop {
-            match timeout(pause, &mut received).await {
-                Ok(turn) => break turn.unwrap_or(Turn::Open(Opening::Free)),
-                Err(_) => {
-                    let impatient = self.change(|line| line.lose_patience(clock::exact_now()));
-                    send_there(impatient);
-                    // Seldom enough to cost little where many wait.
-                    pause = pause.saturating_mul(2);
-                }
-            }
-        };
+        patience::watch(self);
+        let turn = received.await.unwrap_or(Turn::Open(Opening::Free));
         wait.is_over = true;
         let now = clock::exact_now();
         match turn {
@@ -263,9 +253,12 @@ impl Drop for WaitingRequest {
 
 impl Waiter {
     /// Hands a connection over; returns it where the waiter has left.
-    pub(crate) fn hand(self, connection: PackedConnection) -> Result<(), PackedConnection> {
+    pub(crate) fn hand(
+        self,
+        connection: Box<PackedConnection>,
+    ) -> Result<(), Box<PackedConnection>> {
         if self.thread != thread::current().id() {
-            connection.stream.unwatch();
+            connection.detach();
         }
         match self.turn.send(Turn::Take(connection)) {
             Err(Turn::Take(connection)) => Err(connection),
@@ -281,6 +274,7 @@ impl Waiter {
 
 impl Drop for Wait {
     fn drop(&mut self) {
+        patience::end(&self.queue);
         let left = self.queue.change(|line| line.leave_here(self.number));
         if !left && !self.is_over {
             drop(self.queue.place(self.number, Opening::Turn, clock::exact_now()));

@@ -15,6 +15,6 @@ pub(crate) struct Fit {
     pub wire: u8,
     /// Kept for a moment only.
     pub brief: bool,
-    pub local: Option<LocalAddress>,
+    pub local: Option<Box<LocalAddress>>,
     pub tls: Option<TlsTarget>,
 }

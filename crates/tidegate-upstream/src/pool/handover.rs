@@ -37,7 +37,7 @@ pub(crate) struct PoolSummary {
 pub(crate) struct HandoverRequest {
     pub group: u64,
     pub fit: Fit,
-    pub(super) reply: oneshot::Sender<Option<PackedConnection>>,
+    pub(super) reply: oneshot::Sender<Option<Box<PackedConnection>>>,
 }
 
 /// By the group's number: the summaries of all threads.

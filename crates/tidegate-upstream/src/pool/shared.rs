@@ -66,7 +66,7 @@ pub(crate) fn take(
     }
     let open = OpenRequest {
         address: peer.address.clone(),
-        local: request.local,
+        local: request.local.clone(),
         tls: request.tls.clone(),
         settings: settings.clone(),
         handshakes: request.tls.is_some().then(|| peer.statistics.handshakes().clone()),

@@ -25,15 +25,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+use super::by_number::ByNumber;
 
 /// All that wait for the processes at one address. `W` wakes a request that waits here.
 #[derive(Debug)]
 pub(super) struct Line<W> {
     /// By the number of arrival.
-    there: BTreeMap<u64, There>,
-    here: BTreeMap<u64, W>,
+    there: ByNumber<There>,
+    here: ByNumber<W>,
     is_full: bool,
     /// New connections so far, and the last one of them that was seen to be accepted.
     opened: u64,
@@ -109,8 +110,8 @@ impl<W> Line<W> {
     /// Makes an empty line, with the patience of those that wait here.
     pub(super) const fn new(patience: Duration) -> Line<W> {
         Line {
-            there: BTreeMap::new(),
-            here: BTreeMap::new(),
+            there: ByNumber::new(),
+            here: ByNumber::new(),
             is_full: false,
             opened: 0,
             accepted: 0,
@@ -161,7 +162,7 @@ impl<W> Line<W> {
 
     /// Records a response on a new connection; returns those here that are to go there.
     pub(super) fn responded(&mut self, number: u64) -> Vec<W> {
-        let Some(there) = self.there.remove(&number) else { return Vec::new() };
+        let Some(there) = self.there.remove(number) else { return Vec::new() };
         self.accepted = self.accepted.max(there.opened);
         if self.is_full && there.is_probe && there.called.is_none() {
             self.is_full = false;
@@ -172,12 +173,12 @@ impl<W> Line<W> {
 
     /// Removes a request that no longer waits there.
     pub(super) fn leave_there(&mut self, number: u64) {
-        self.there.remove(&number);
+        self.there.remove(number);
     }
 
     /// Removes a request that waits here; `false`: its turn has come.
     pub(super) fn leave_here(&mut self, number: u64) -> bool {
-        self.here.remove(&number).is_some()
+        self.here.remove(number).is_some()
     }
 
     /// Decides about the connection of a request that has ended and `took` its time; `is_new`: it may have waited there.
@@ -225,8 +226,7 @@ impl<W> Line<W> {
     /// Returns the oldest there that is not served, or not yet called.
     fn waiting_there(&mut self) -> impl Iterator<Item = (u64, &mut There)> {
         let accepted = self.accepted;
-        let there = self.there.iter_mut().filter(move |(_, there)| there.opened > accepted);
-        there.map(|(number, there)| (*number, there))
+        self.there.iter_mut().filter(move |(_, there)| there.opened > accepted)
     }
 
     fn is_overtaken(&mut self, number: u64, took: Duration, now: Instant) -> bool {
@@ -249,7 +249,7 @@ impl<W> Line<W> {
     }
 
     fn next(&mut self, took: Duration, now: Instant, fits: impl FnOnce(&W) -> bool) -> Release<W> {
-        let first_here = self.here.first_key_value().map(|(number, _)| *number);
+        let first_here = self.here.first();
         let has_time = |there: &There| {
             there.is_probe && now.saturating_duration_since(there.sent) < took * PROBE_TIMES
         };
@@ -283,6 +283,6 @@ impl<W> Line<W> {
     }
 
     fn all_here(&mut self) -> Vec<W> {
-        std::mem::take(&mut self.here).into_values().collect()
+        self.here.drain().collect()
     }
 }

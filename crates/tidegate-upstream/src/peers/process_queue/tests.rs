@@ -4,27 +4,29 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use tidegate_rt::net::Stream;
+use tidegate_rt::timer::Deadline;
 use tidegate_rt::{Task, spawn_local, yield_now};
 
 use super::*;
 
-type Waited = (QueuePlace, Option<PackedConnection>);
+type Waited = (QueuePlace, Option<Box<PackedConnection>>);
 
 fn fit() -> Fit {
     Fit { peer: 1, tag: 0, wire: 0, brief: true, local: None, tls: None }
 }
 
-fn parcel() -> PackedConnection {
+fn parcel() -> Box<PackedConnection> {
     let (stream, _) = Stream::pair().expect("two sockets");
     let now = clock::now();
-    PackedConnection {
+    Box::new(PackedConnection {
         stream,
+        deadline: Deadline::new(),
         opened: now,
         requests: 1,
         idle_announced: None,
         since: now,
         until: now,
-    }
+    })
 }
 
 /// A queue whose application is full: one request was overtaken and called, and the probe is out.
@@ -147,7 +149,19 @@ fn a_wait_ends_without_any_connection_that_comes_free() {
     run(async {
         let full = Full::of(PATIENCE).await;
         let queue = full.queue.clone();
-        assert!(queue.wait(fit(), false).await.1.is_none());
+        // Their places are kept: the application stays full.
+        let mut places = Vec::new();
+        for _ in 0..2 {
+            for wait in [full.begin(false).await, full.begin(false).await] {
+                let (place, connection) = wait.await.expect("its turn");
+                assert!(connection.is_none());
+                places.push(place);
+            }
+            // The next ones are watched again.
+            while patience::is_watching(&queue) {
+                yield_now().await;
+            }
+        }
     });
 }
 
