@@ -4,7 +4,7 @@ use crate::exchange::{Exchange, PathState};
 use crate::ids::LocationId;
 pub use crate::location_set::LocationSet;
 use crate::log_context::choose_tags;
-use crate::plan::Plan;
+use crate::plan::{Location, Plan};
 use crate::refused::Refused;
 use crate::regex::MatchLimit;
 use crate::step::Step;
@@ -36,7 +36,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<SearchResu
     if let Some(id) = set.longest_prefix(&x.request.path) {
         let location = plan.location(id);
         regex_allowed = !location.no_regex;
-        best = match search(x, plan, &location.nested)? {
+        best = match search_nested(x, plan, location)? {
             found @ (SearchResult::Final(_) | SearchResult::Redirect(_)) => return Ok(found),
             // A nested `^~` excludes the regular expressions of its own level alone; that is done already.
             inner @ SearchResult::Prefix(_) => inner,
@@ -48,8 +48,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<SearchResu
         let matched = first_match(x, set, &path);
         x.request.path = path;
         if let Some(id) = matched? {
-            let nested = &plan.location(id).nested;
-            return Ok(match search(x, plan, nested)? {
+            return Ok(match search_nested(x, plan, plan.location(id))? {
                 SearchResult::Prefix(inner) | SearchResult::Final(inner) => {
                     SearchResult::Final(inner)
                 }
@@ -59,6 +58,18 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<SearchResu
         }
     }
     Ok(best)
+}
+
+/// As [`search`], for the locations in another one.
+fn search_nested(
+    x: &mut Exchange,
+    plan: &Plan,
+    outer: &Location,
+) -> Result<SearchResult, MatchLimit> {
+    match &outer.nested {
+        Some(nested) => search(x, plan, nested),
+        None => Ok(SearchResult::Nothing),
+    }
 }
 
 fn first_match(

@@ -79,7 +79,8 @@ impl LocationSet {
         may_be.then(|| self.redirects.get(path).copied()).flatten()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether there are no locations.
+    pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefixes.is_empty() && self.regexes.is_empty()
     }
 }

@@ -17,8 +17,8 @@ pub(crate) struct PhaseCursor<'p> {
     phase: Phase,
     /// The location whose handlers run. A change of location in between (`if`) takes effect with the next phase.
     location: &'p Location,
-    /// Number of the phase's handlers that have run.
-    ran: usize,
+    /// The handlers of the phase that are still to run.
+    left: &'p [PhaseHandler],
     /// Whether the location's own content handler runs next, before those of the phase.
     own_content: bool,
     /// The status that the access phase has refused with so far (`satisfy any`).
@@ -40,7 +40,7 @@ impl<'p> PhaseCursor<'p> {
     pub(crate) fn new(x: &Exchange, plan: &'p Plan, phase: Phase) -> PhaseCursor<'p> {
         let location = plan.location(x.routing.location);
         let mut cursor =
-            PhaseCursor { plan, phase, location, ran: 0, own_content: false, refused: None };
+            PhaseCursor { plan, phase, location, left: &[], own_content: false, refused: None };
         cursor.enter(x, phase);
         cursor
     }
@@ -58,8 +58,8 @@ impl<'p> PhaseCursor<'p> {
                     None => self.own_content = false,
                 }
             }
-            if let Some(handler) = self.location.handlers(self.phase).get(self.ran) {
-                self.ran += 1;
+            if let Some((handler, left)) = self.left.split_first() {
+                self.left = left;
                 return NextAction::Run(handler);
             }
             if let Some(end) = self.leave(x) {
@@ -86,7 +86,7 @@ impl<'p> PhaseCursor<'p> {
             Step::Next => {
                 if satisfy_any {
                     self.refused = None;
-                    self.ran = usize::MAX;
+                    self.left = &[];
                     // Drops the challenge of a module that refused before.
                     x.response.headers.remove(Known::WwwAuthenticate);
                 }
@@ -125,7 +125,7 @@ impl<'p> PhaseCursor<'p> {
     fn enter(&mut self, x: &Exchange, phase: Phase) {
         self.phase = phase;
         self.location = self.plan.location(x.routing.location);
-        self.ran = 0;
+        self.left = self.location.handlers(phase);
         self.own_content = phase == Phase::Content;
     }
 

@@ -26,7 +26,7 @@ use crate::error_page::{self, StatusResult};
 use crate::exchange::{Exchange, Filtering};
 use crate::figures::Zone;
 pub use crate::handler::{
-    EnteringHandler, Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer,
+    EnteringHandler, Filter, Logger, Phase, PhaseHandler, PhaseHandlers, Trailer,
 };
 use crate::log_context::choose_tags;
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tidegate_conf::Diagnostic;
 
 use crate::figures::{Catalog, Zone};
-use crate::handler::{EnteringHandler, Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
+use crate::handler::{
+    EnteringHandler, Filter, Logger, Phase, PhaseHandler, PhaseHandlers, Trailer,
+};
 pub use crate::ids::{LocationId, ServerId};
 use crate::listen::{ListenerKey, ListenerPlan};
 use crate::location_set::LocationSet;
@@ -90,12 +92,12 @@ pub struct Location {
     pub is_regex: bool,
     /// Whether it is a named location (`@`).
     pub is_named: bool,
-    /// The locations in this one.
-    pub nested: LocationSet,
+    /// The locations in this one, if there are any.
+    pub nested: Option<Box<LocationSet>>,
     /// `limit_except`: the methods that stay here, as bits; other methods use the other location.
     pub limit_except: Option<(u32, LocationId)>,
-    /// Handlers by phase, in order.
-    pub phases: [Vec<PhaseHandler>; PHASE_COUNT],
+    /// Handlers by phase.
+    pub phases: PhaseHandlers,
     /// The location's own content handler (`proxy_pass`, `stub_status`, …; `return` is none).
     pub content: Option<PhaseHandler>,
     /// Response filters in the order that they run.
@@ -115,7 +117,7 @@ pub struct Location {
 impl Location {
     /// Returns the handlers of a phase in order.
     pub fn handlers(&self, phase: Phase) -> &[PhaseHandler] {
-        &self.phases[phase as usize]
+        self.phases.of(phase)
     }
 }
 

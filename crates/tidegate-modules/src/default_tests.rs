@@ -176,7 +176,7 @@ fn show_location(location: &Location, shown: &mut String) {
     let mut settings = (*location.settings).clone();
     settings.types = Arc::default();
     writeln!(shown, "{settings:#?}").unwrap();
-    writeln!(shown, "phases {:?}", location.phases.each_ref().map(Vec::len)).unwrap();
+    writeln!(shown, "phases {:?}", location.phases).unwrap();
     writeln!(shown, "content {}", location.content.is_some()).unwrap();
     writeln!(shown, "filters {}", location.filters.len()).unwrap();
     writeln!(shown, "trailers {}", location.trailers.len()).unwrap();

@@ -161,9 +161,9 @@ fn with_entering(
     entering: &[EnteringHandler],
 ) -> Vec<Location> {
     for server in servers {
-        let phase = &mut locations[server.location.0 as usize].phases[Phase::PostRead as usize];
+        let phases = &mut locations[server.location.0 as usize].phases;
         for handler in entering.iter().rev().cloned() {
-            phase.insert(0, Box::new(move |x| handler(x)));
+            phases.push_first(Phase::PostRead, Box::new(move |x| handler(x)));
         }
     }
     locations

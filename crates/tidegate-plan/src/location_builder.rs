@@ -33,7 +33,7 @@ impl LocationBuilder<'_, '_> {
 
     /// Adds a handler to a phase.
     pub fn handler(&mut self, phase: Phase, handler: PhaseHandler) {
-        self.location.phases[phase as usize].push(handler);
+        self.location.phases.push(phase, handler);
     }
 
     /// Sets the location's own content handler.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Contexts, Diagnostic, Span, Word};
 use tidegate_core::location::LocationSet;
-use tidegate_core::phases::PHASE_COUNT;
+use tidegate_core::phases::PhaseHandlers;
 use tidegate_core::plan::LocationId;
 use tidegate_core::plan::{Location, PlanExtensions};
 use tidegate_core::regex::Regex;
@@ -60,9 +60,9 @@ impl PlanBuilder<'_> {
         let nested = self.level(outline, named);
         let server_level = outline.context.intersects(Contexts::SERVER | Contexts::STREAM_SERVER);
         let (set, nested) = if server_level {
-            (nested, LocationSet::default())
+            (nested, None)
         } else {
-            (LocationSet::default(), nested)
+            (LocationSet::default(), (!nested.is_empty()).then(|| Box::new(nested)))
         };
         let location = self.empty_location(outline, nested, limit_except);
         let location = self.prepared(outline, location, ifs);
@@ -73,7 +73,7 @@ impl PlanBuilder<'_> {
     fn empty_location(
         &mut self,
         outline: &Outline,
-        nested: LocationSet,
+        nested: Option<Box<LocationSet>>,
         limit_except: Option<(u32, LocationId)>,
     ) -> Option<Location> {
         let conf = outline.conf::<HttpCore>()?;
@@ -104,7 +104,7 @@ impl PlanBuilder<'_> {
             name: name.to_vec(),
             nested,
             limit_except,
-            phases: [const { Vec::new() }; PHASE_COUNT],
+            phases: PhaseHandlers::default(),
             content: None,
             filters: Vec::new(),
             trailers: Vec::new(),
@@ -141,6 +141,10 @@ impl PlanBuilder<'_> {
         let mut location = builder.location;
         let plain = !location.exact && !location.is_regex && !location.is_named;
         location.auto_redirect &= plain && location.name.ends_with(b"/");
+        // There may be very many locations.
+        location.phases.shrink();
+        location.filters.shrink_to_fit();
+        location.loggers.shrink_to_fit();
         Some(location)
     }
 
