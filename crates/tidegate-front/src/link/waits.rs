@@ -18,7 +18,7 @@ pub(crate) struct Waits {
     waker: RefCell<Option<Waker>>,
     /// Wakes the task that waits for the client's close, when the idle poller reports something.
     watcher: RefCell<Option<Waker>>,
-    /// Watches for the client's close, from the first call of [`Waits::poll_closed`] on.
+    /// Watches for the client's close behind bytes that have arrived and were not read ([`Waits::poll_closed`]).
     gone: RefCell<Option<LocalFuture<'static, ()>>>,
 }
 
@@ -47,7 +47,8 @@ impl Waits {
         }
     }
 
-    /// Ready once the peer of `stream` has closed. The watch stays between calls, and serves all callers.
+    /// Ready once the peer of `stream` has closed. The watch stays between calls while unread bytes are there, and serves all
+    /// callers.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>, stream: &Rc<Stream>) -> Poll<()> {
         let mut gone = self.gone.borrow_mut();
         // As long as nothing has arrived since the request no watch of its own is needed: arriving bytes wake this

@@ -13,6 +13,7 @@ mod patience;
 mod tests;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, ThreadId};
@@ -26,6 +27,7 @@ use crate::pool::fit::Fit;
 use crate::pool::packed::PackedConnection;
 pub(crate) use line::Opening;
 use line::{Arrival, Line, PATIENCE, Release};
+use patience::Watch;
 
 /// The requests that go to one address, from all threads and groups.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ pub(crate) enum Next {
 
 /// A wait in the line, which leaves it when it is dropped.
 struct Wait {
-    queue: Arc<ProcessQueue>,
+    watch: Rc<Watch>,
     number: u64,
     /// The turn was received.
     is_over: bool,
@@ -152,8 +154,7 @@ impl ProcessQueue {
         if let Arrival::Opens(opening) = self.change(|line| line.arrive(number, waiter)) {
             return (self.place(number, opening, clock::exact_now()), None);
         }
-        let mut wait = Wait { queue: self.clone(), number, is_over: false };
-        patience::watch(self);
+        let mut wait = Wait { watch: patience::watch(self), number, is_over: false };
         let turn = received.await.unwrap_or(Turn::Open(Opening::Free));
         wait.is_over = true;
         let now = clock::exact_now();
@@ -274,10 +275,10 @@ impl Waiter {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        patience::end(&self.queue);
-        let left = self.queue.change(|line| line.leave_here(self.number));
+        let queue = &self.watch.queue;
+        let left = queue.change(|line| line.leave_here(self.number));
         if !left && !self.is_over {
-            drop(self.queue.place(self.number, Opening::Turn, clock::exact_now()));
+            drop(queue.place(self.number, Opening::Turn, clock::exact_now()));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! application waits.
 
 use std::cell::RefCell;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use tidegate_rt::timer::sleep;
@@ -9,72 +10,46 @@ use tidegate_rt::{clock, spawn_local};
 
 use super::{ProcessQueue, send_there};
 
-/// A line in which requests of this thread wait.
-struct Watched {
-    queue: Arc<ProcessQueue>,
-    waits: usize,
+/// A line in which requests of this thread wait. Each of them holds it, and so does the task, [`run`], which ends when it
+/// is the only one at the end of a pause.
+pub(super) struct Watch {
+    pub queue: Arc<ProcessQueue>,
 }
 
 thread_local! {
-    /// Each has a task, [`run`], until no request of this thread has waited at the end of a pause.
-    static WATCHED: RefCell<Vec<Watched>> = const { RefCell::new(Vec::new()) };
+    static WATCHES: RefCell<Vec<Weak<Watch>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Watches for a request that begins to wait; [`end`] is called when it no longer does.
-pub(super) fn watch(queue: &Arc<ProcessQueue>) {
-    let is_new = WATCHED.with_borrow_mut(|all| {
-        if let Some(watched) = all.iter_mut().find(|watched| Arc::ptr_eq(&watched.queue, queue)) {
-            watched.waits += 1;
-            return false;
-        }
-        all.push(Watched { queue: queue.clone(), waits: 1 });
-        true
-    });
-    if is_new {
-        spawn_local(run(Task(queue.clone())));
-    }
-}
-
-/// Ends the watch for a request.
-pub(super) fn end(queue: &Arc<ProcessQueue>) {
-    // A thread that ends has none.
-    let _ = WATCHED.try_with(|all| {
-        let mut all = all.borrow_mut();
-        if let Some(watched) = all.iter_mut().find(|watched| Arc::ptr_eq(&watched.queue, queue)) {
-            watched.waits = watched.waits.saturating_sub(1);
-        }
-    });
-}
-
-fn has_waits(queue: &Arc<ProcessQueue>) -> bool {
-    WATCHED.with_borrow(|all| {
-        all.iter().any(|watched| watched.waits > 0 && Arc::ptr_eq(&watched.queue, queue))
+/// Returns the watch of a line, for a request that begins to wait in it.
+pub(super) fn watch(queue: &Arc<ProcessQueue>) -> Rc<Watch> {
+    find(queue).unwrap_or_else(|| {
+        let watch = Rc::new(Watch { queue: queue.clone() });
+        WATCHES.with_borrow_mut(|all| all.push(Rc::downgrade(&watch)));
+        spawn_local(run(watch.clone()));
+        watch
     })
 }
 
-/// Returns whether a line has its task.
-#[cfg(test)]
-pub(super) fn is_watching(queue: &Arc<ProcessQueue>) -> bool {
-    WATCHED.with_borrow(|all| all.iter().any(|watched| Arc::ptr_eq(&watched.queue, queue)))
+/// Returns the watch of a line, if it has one.
+pub(super) fn find(queue: &Arc<ProcessQueue>) -> Option<Rc<Watch>> {
+    WATCHES.with_borrow(|all| {
+        all.iter().filter_map(Weak::upgrade).find(|watch| Arc::ptr_eq(&watch.queue, queue))
+    })
 }
 
-/// The task of a line; dropped, with its loop or at its end, another one can begin.
-struct Task(Arc<ProcessQueue>);
-
-impl Drop for Task {
+impl Drop for Watch {
     fn drop(&mut self) {
-        let _ = WATCHED.try_with(|all| {
-            all.borrow_mut().retain(|watched| !Arc::ptr_eq(&watched.queue, &self.0));
-        });
+        // A thread that ends has no list.
+        let _ = WATCHES.try_with(|all| all.borrow_mut().retain(|watch| watch.strong_count() > 0));
     }
 }
 
-async fn run(task: Task) {
-    let queue = &task.0;
+async fn run(watch: Rc<Watch>) {
+    let queue = &watch.queue;
     let patience = queue.change(|line| line.patience());
     loop {
         sleep(patience).await;
-        if !has_waits(queue) {
+        if Rc::strong_count(&watch) == 1 {
             return;
         }
         send_there(queue.change(|line| line.lose_patience(clock::exact_now())));

@@ -158,7 +158,7 @@ fn a_wait_ends_without_any_connection_that_comes_free() {
                 places.push(place);
             }
             // The next ones are watched again.
-            while patience::is_watching(&queue) {
+            while patience::find(&queue).is_some() {
                 yield_now().await;
             }
         }
