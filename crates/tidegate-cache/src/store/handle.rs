@@ -80,6 +80,21 @@ impl Store {
         }
     }
 
+    /// Starts to fill a key for a caller that uses nothing of what is stored or being filled. New requests find this fill
+    /// in place of a running one. If that one has its last byte, they find it until this one has, and no older
+    /// object meanwhile: others may have got it whole. Never blocks.
+    pub fn refill(&self, key: &Key, now: u64) -> FillWriter {
+        match self.begin_fill(key, now) {
+            Ok(writer) => writer,
+            Err(running) if running.has_last_byte() => {
+                // Of the two, the one that is complete last is kept.
+                running.set_beside();
+                self.begin_fill_beside(key, now)
+            }
+            Err(_) => self.take_over_fill(key, now),
+        }
+    }
+
     /// Starts a fill that no other request finds, for callers that do not share. Of several such fills the
     /// one that completes last is kept. Nothing is stored if the key is removed meanwhile, or was never
     /// looked up. Never blocks.

@@ -1,10 +1,12 @@
 //! The store: index, limits, loader, renewal, the memory tier.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::support::*;
 use crate::fake::MemoryDisk;
-use crate::{Committed, Key, Levels, Options, RealDisk, ReconfigureError, Store};
+use crate::{Committed, FillWriter, Key, Levels, Options, RealDisk, ReconfigureError, Store};
 
 const BLOCK: u64 = 4096;
 
@@ -267,6 +269,44 @@ fn a_stuck_fill_can_be_taken_over() {
     store.remove(&key("a")).expect("disk");
     assert!(matches!(late.commit(301), Committed::NotStored(None)));
     assert_eq!(served(&store, &key("a")), None);
+}
+
+#[test]
+fn a_refill_hides_no_complete_fill() {
+    let check = |is_slow: bool| {
+        let store = loaded(&MemoryDisk::default(), options());
+        let running = |expected: &FillWriter| {
+            let found = store.lookup(&key("a"), 1).fill.expect("a fill runs");
+            assert!(Arc::ptr_eq(&found, expected.fill()));
+        };
+        let receive = |writer: &FillWriter, at: u64, body: &'static [u8]| {
+            writer.publish_head(Bytes::new(), times(at), Some(body.len() as u64), at);
+            writer.append(Bytes::from_static(body), at);
+        };
+        let first = store.refill(&key("a"), 1);
+        let second = store.refill(&key("a"), 2);
+        running(&second);
+        receive(&second, 2, b"second");
+        // A client may have the whole of it: another one must not get an older object now.
+        let third = store.refill(&key("a"), 3);
+        running(&second);
+        if is_slow {
+            receive(&third, 4, b"third");
+            running(&third);
+            assert!(matches!(second.commit(5), Committed::NotStored(None)));
+            running(&third);
+        } else {
+            assert!(matches!(second.commit(4), Committed::Stored));
+            assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"second".to_vec()));
+            receive(&third, 5, b"third");
+            running(&third);
+        }
+        assert!(matches!(third.commit(6), Committed::Stored));
+        assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"third".to_vec()));
+        first.abort("the test is over");
+    };
+    check(false);
+    check(true);
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl CacheSession {
         let is_ranged = x.request.header(Known::Range).is_some();
         let mut next = match self.bypass {
             // Its response is newer than any that is being fetched.
-            true => NextStep::Do(Output::Fetch(Sharing::TakeOver)),
+            true => NextStep::Do(Output::Fetch(Sharing::Refill)),
             false => NextStep::Decide,
         };
         loop {
@@ -282,12 +282,12 @@ impl CacheSession {
         let requested_at = clock::unix_millis();
         // The tier has what may be shared and is fresh: what this cache has, or wants to know anew, is the origin's matter.
         let asks_tier = sharing == Sharing::Shared
-            && !(conditional || refused || self.bypass)
+            && !(conditional || refused)
             && lookup.entry.is_none()
             && lookup.parts.is_none()
             && !self.too_early;
         // A fill that was silent for too long may have been waiting for a peer.
-        let asks_peers = !refused && (self.bypass || sharing != Sharing::TakeOver);
+        let asks_peers = !refused && sharing != Sharing::TakeOver;
         let tries = origin_fetch.request.group.attempts_max();
         let peers = if asks_peers { self.peer_query(x, lookup, tries, now) } else { None };
         let task = self.fill_task(x, lookup, conditional, requested_at);
@@ -307,6 +307,7 @@ impl CacheSession {
         match sharing {
             Sharing::Alone => Ok(self.store.begin_fill_beside(&lookup.key, now)),
             Sharing::TakeOver => Ok(self.store.take_over_fill(&lookup.key, now)),
+            Sharing::Refill => Ok(self.store.refill(&lookup.key, now)),
             Sharing::Shared => match self.store.begin_fill(&lookup.key, now) {
                 // Another request's fill may have ended since the lookup.
                 Ok(writer) if self.is_outdated(lookup) => {

@@ -67,6 +67,8 @@ pub(crate) enum Sharing {
     Alone,
     /// As `Shared`, replacing a fill that makes no progress.
     TakeOver,
+    /// As `Shared`, replacing a fill that has not got its last byte (`proxy_cache_bypass`).
+    Refill,
 }
 
 /// The next action.
