@@ -164,27 +164,47 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     if context.options.suite == Suite::Streaming {
         return run_study(&context, environment, json_file, html_file);
     }
-    let reports = suites::measure(&context, &cases);
-    let is_tuning = context.options.suite == Suite::Tuning;
-    print!(
-        "{}",
-        if is_tuning { tuning::table::text } else { report::table }(&environment, &reports)
-    );
+    let is_one = cases.len() == 1;
+    let ended = |report: &_| {
+        if !is_one {
+            print_case(&environment, report);
+        }
+    };
+    let reports = suites::measure(&context, &cases, ended);
+    write_reports(&context.options, &environment, &reports, (json_file, html_file))?;
+    let rows = reports.iter().flat_map(|report| &report.rows);
+    Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
+}
+
+/// Prints the table, and writes the files that were asked for: JSON, and a page.
+fn write_reports(
+    options: &Options,
+    environment: &report::Environment,
+    reports: &[suites::CaseReport],
+    (json_file, html_file): (Option<File>, Option<File>),
+) -> Result<(), String> {
+    let is_tuning = options.suite == Suite::Tuning;
+    let table = if is_tuning { tuning::table::text } else { report::table };
+    print!("{}", table(environment, reports));
     print_watchdog();
-    if let (Some(path), Some(mut file)) = (&context.options.json, json_file) {
+    if let (Some(path), Some(mut file)) = (&options.json, json_file) {
         let json = if is_tuning { tuning::table::json } else { report::json };
-        named(path, writeln!(file, "{}", json(&environment, &reports)))?;
+        named(path, writeln!(file, "{}", json(environment, reports)))?;
     }
-    if let (Some(path), Some(mut file)) = (&context.options.html, html_file) {
-        let page = match context.options.suite {
+    if let (Some(path), Some(mut file)) = (&options.html, html_file) {
+        let page = match options.suite {
             Suite::Tuning => tuning::html,
             Suite::Growth => suites::growth::html,
             _ => suites::depth::html,
         };
-        named(path, file.write_all(page(&environment, &reports).as_bytes()))?;
+        named(path, file.write_all(page(environment, reports).as_bytes()))?;
     }
-    let rows = reports.iter().flat_map(|report| &report.rows);
-    Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
+    Ok(())
+}
+
+/// Prints the rows of a case, so that a suite that is ended early has shown what it has measured.
+fn print_case(environment: &report::Environment, ended: &suites::CaseReport) {
+    eprint!("\n{}\n", report::rows(environment, std::slice::from_ref(ended)));
 }
 
 /// Reports long event-loop iterations, once all servers have ended.

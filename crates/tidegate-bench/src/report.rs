@@ -87,7 +87,13 @@ pub(crate) fn table(environment: &Environment, reports: &[CaseReport]) -> String
         let _ = writeln!(text, "{name:<10} {value}");
     }
     text.push('\n');
-    text.push_str(&align(&all_cells(environment, reports)));
+    text.push_str(&rows(environment, reports));
+    text
+}
+
+/// The rows and their notes alone.
+pub(crate) fn rows(environment: &Environment, reports: &[CaseReport]) -> String {
+    let mut text = align(&all_cells(environment, reports));
     let notes: Vec<&String> = reports.iter().flat_map(|report| &report.notes).collect();
     if !notes.is_empty() {
         text.push('\n');

@@ -23,6 +23,8 @@ use crate::server::{Binary, Kind};
 
 /// The longest wait for a response.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The pause between two readings of the memory. It has settled where they differ by less than one in a hundred.
+const SETTLING: Duration = Duration::from_millis(300);
 /// The pause between two attempts: a fraction of what is measured.
 const PAUSE: Duration = Duration::from_micros(300);
 
@@ -48,6 +50,8 @@ struct Round {
     longest: Duration,
     /// Proportional memory of all processes at the first response, bytes.
     memory: u64,
+    /// The same once what the start needed is given back.
+    settled: u64,
 }
 
 /// Runs `tidegate-bench start …`; `None` for any other command line.
@@ -88,14 +92,14 @@ fn measure(arguments: &Arguments) -> Result<(), String> {
     let tidegate = crate::named(&tidegate, Binary::probe(Kind::Nginx, &tidegate))?;
     let nginx = crate::given_or_found(Kind::Nginx, arguments.nginx.as_deref())?;
     println!(
-        "{:<10} {:<9} {:>22} {:>8} {:>22} {:>22} {:>9}",
+        "{:<10} {:<9} {:>22} {:>8} {:>22} {:>22} {:>20}",
         "servers",
         "program",
         "start ms least/median",
         "CPU ms",
         "reload ms least/median",
         "request ms least/median",
-        "PSS MB"
+        "PSS MB first/settled"
     );
     for servers in &arguments.servers {
         let programs = [("tidegate", Some(&tidegate)), ("nginx", nginx.as_ref())];
@@ -126,14 +130,16 @@ fn row(servers: usize, name: &str, rounds: &[Round]) -> String {
         format!("{:.digits$} / {:.digits$}", millis(all[0]), millis(all[all.len() / 2]))
     };
     let cpu = sorted(|round| round.cpu);
-    let memory = rounds.iter().map(|round| round.memory).min().unwrap_or_default();
+    let least =
+        |of: fn(&Round) -> u64| rounds.iter().map(of).min().unwrap_or_default() as f64 / 1e6;
+    let memory =
+        format!("{:.1} / {:.1}", least(|round| round.memory), least(|round| round.settled));
     format!(
-        "{servers:<10} {name:<9} {:>22} {:>8.0} {:>22} {:>22} {:>9.1}",
+        "{servers:<10} {name:<9} {:>22} {:>8.0} {:>22} {:>22} {memory:>20}",
         pair(|round| round.start, 0),
         millis(cpu[cpu.len() / 2]),
         pair(|round| round.reload, 0),
         pair(|round| round.longest, 1),
-        memory as f64 / 1e6
     )
 }
 
@@ -180,12 +186,26 @@ fn round(program: &Path, servers: usize) -> Result<Round, String> {
     let start = begun.elapsed();
     let cpu = procfs::cpu_time(&server.processes()).total();
     let memory = procfs::proportional_memory(&server.processes()).map_err(failed)?;
+    let settled = settled_memory(&server, memory).map_err(failed)?;
     write("two").map_err(failed)?;
     let begun = Instant::now();
     server.signal(Signal::HUP);
     let longest = wait("two")?;
     let reload = begun.elapsed();
-    Ok(Round { start, cpu: Duration::from_secs_f64(cpu / 1e6), reload, longest, memory })
+    Ok(Round { start, cpu: Duration::from_secs_f64(cpu / 1e6), reload, longest, memory, settled })
+}
+
+/// Reads the memory until it has settled; `last` is the reading before.
+fn settled_memory(server: &Started, mut last: u64) -> std::io::Result<u64> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        thread::sleep(SETTLING);
+        let memory = procfs::proportional_memory(&server.processes())?;
+        if memory.abs_diff(last) <= last / 100 || Instant::now() > end {
+            return Ok(memory);
+        }
+        last = memory;
+    }
 }
 
 /// Requests the last server until it responds with a text; returns the longest that a request took, or `None` after

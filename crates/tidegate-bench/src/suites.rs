@@ -87,11 +87,15 @@ impl Case {
     }
 }
 
-/// Measures both sides in all cases of a suite.
-pub(crate) fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
+/// Measures both sides in all cases of a suite, and calls `ended` behind each one that is measured by itself.
+pub(crate) fn measure(
+    context: &Context,
+    cases: &[Case],
+    ended: impl Fn(&CaseReport),
+) -> Vec<CaseReport> {
     let knobs = knobs(cases);
-    let mut reports: Vec<CaseReport> =
-        cases.iter().filter_map(|case| case.alone(context)).collect();
+    let alone = cases.iter().filter_map(|case| case.alone(context));
+    let mut reports: Vec<CaseReport> = alone.inspect(ended).collect();
     if !knobs.is_empty() {
         reports.extend(tuning::measure(context, &knobs));
     }

@@ -165,6 +165,7 @@ fn with_entering(
         for handler in entering.iter().rev().cloned() {
             phases.push_first(Phase::PostRead, Box::new(move |x| handler(x)));
         }
+        phases.shrink();
     }
     locations
 }

@@ -39,11 +39,15 @@ fn a_row_has_least_and_median() {
         reload: Duration::from_millis(2 * start),
         longest: Duration::from_micros(500 * start),
         memory: 12_300_000,
+        settled: 4_500_000 + start,
     };
     let row = row(10, "tidegate", &[round(9), round(5), round(7)]);
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
         words,
-        ["10", "tidegate", "5", "/", "7", "40", "10", "/", "14", "2.5", "/", "3.5", "12.3"]
+        [
+            "10", "tidegate", "5", "/", "7", "40", "10", "/", "14", "2.5", "/", "3.5", "12.3", "/",
+            "4.5"
+        ]
     );
 }

@@ -55,7 +55,7 @@ fn small_run_with_nginx_in_both_places() {
     let chosen = cases(Suite::Depth);
     let named = |case: &Case| ["cache", "symlinks-404"].contains(&case.name());
     let chosen: Vec<Case> = chosen.into_iter().filter(named).collect();
-    let reports = measure(&context, &chosen);
+    let reports = measure(&context, &chosen, |_| ());
     assert_eq!(reports.len(), 2);
     for report in &reports {
         // Cost and rate at each depth, the share of others, and what depth costs.

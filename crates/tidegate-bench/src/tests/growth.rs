@@ -58,7 +58,7 @@ fn small_run_with_nginx_in_both_places() {
     let chosen = cases(Suite::Growth);
     let named = |case: &Case| ["names", "patterns"].contains(&case.name());
     let chosen: Vec<Case> = chosen.into_iter().filter(named).collect();
-    let reports = measure(&context, &chosen);
+    let reports = measure(&context, &chosen, |_| ());
     assert_eq!(reports.len(), 2);
     for report in &reports {
         // Cost and rate at each size, the share of others, and the growth.

@@ -141,7 +141,7 @@ fn small_run_with_nginx_in_both_places() {
     let chosen: Vec<_> =
         cases(Suite::Protocols).into_iter().filter(|case| is_wanted(case.name())).collect();
     assert_eq!(chosen.len(), served.len() + others.len());
-    let reports = measure(&context, &chosen);
+    let reports = measure(&context, &chosen, |_| ());
     let notes: Vec<&String> = reports.iter().flat_map(|report| &report.notes).collect();
     assert!(!notes.iter().any(|note| note.contains("failed")), "{notes:?}");
     for row in reports.iter().flat_map(|report| &report.rows) {

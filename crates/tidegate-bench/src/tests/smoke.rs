@@ -196,7 +196,7 @@ fn steady_suite_with_nginx() {
     let line = ["steady", "--seconds", "1", "--connections", "4"];
     let Some((context, _)) = with_nginx_in_both_places(&line) else { return };
     let context = Context { nginx: None, ..context };
-    let reports = measure(&context, &cases(Suite::Steady));
+    let reports = measure(&context, &cases(Suite::Steady), |_| ());
     let figure = |case: &str, name: &str| {
         let mut rows = reports.iter().flat_map(|report| &report.rows);
         let row = rows.find(|row| row.case == case && row.measure.name == name);
@@ -231,7 +231,7 @@ fn fairness_suite_with_nginx() {
     let kinds = ["alone", "chunks", "tunnel", "parts", "tls"];
     let mut chosen = cases(Suite::Fairness);
     chosen.retain(|case| kinds.contains(&case.name()));
-    for report in measure(&context, &chosen) {
+    for report in measure(&context, &chosen, |_| ()) {
         for row in &report.rows {
             let figures = (row.tidegate.len(), row.nginx.len());
             assert_eq!(figures, (1, 1), "{}: {}: {report:#?}", row.case, row.measure.name);

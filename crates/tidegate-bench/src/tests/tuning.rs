@@ -258,7 +258,7 @@ fn small_run_with_nginx_in_both_places() {
     let wanted = ["direct", "default", "all", "return", "together", "own-tuned", "paced", "skew"];
     let chosen: Vec<_> =
         cases(Suite::Tuning).into_iter().filter(|case| wanted.contains(&case.name())).collect();
-    let reports = measure(&context, &chosen);
+    let reports = measure(&context, &chosen, |_| ());
     let notes: Vec<&String> = reports.iter().flat_map(|report| &report.notes).collect();
     assert!(!notes.iter().any(|note| note.contains("failed")), "{notes:?}");
     for name in &wanted[..6] {

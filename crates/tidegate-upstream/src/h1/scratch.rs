@@ -1,6 +1,7 @@
 //! Buffers that requests of a thread share one after the other, so that a common request allocates none.
 
 use std::cell::RefCell;
+use std::thread::LocalKey;
 
 use bytes::Bytes;
 use tidegate_codec::response::ResponseHead;
@@ -30,11 +31,15 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
         return;
     }
     buffer.clear();
-    // A thread that ends keeps none.
-    let _ = BUFFERS.try_with(|kept| {
+    keep(&BUFFERS, buffer);
+}
+
+/// Keeps what was given back for the next request of this thread. A thread that ends keeps none.
+fn keep<T>(list: &'static LocalKey<RefCell<Vec<T>>>, given: T) {
+    let _ = list.try_with(|kept| {
         let mut kept = kept.borrow_mut();
         if kept.len() < KEPT_MAX {
-            kept.push(buffer);
+            kept.push(given);
         }
     });
 }
@@ -94,11 +99,7 @@ pub fn give_head(mut head: ResponseHead) {
         return;
     }
     head.clear();
-    HEADS.with_borrow_mut(|kept| {
-        if kept.len() < KEPT_MAX {
-            kept.push(head);
-        }
-    });
+    keep(&HEADS, head);
 }
 
 #[cfg(test)]
