@@ -243,15 +243,17 @@ fn found(lookup: &Lookup, request: &Headers) -> LookupStep {
     }
 }
 
-/// Discards a stored object of another variant when a fill that suits this request is about to replace it: the origin
-/// has changed the fields that tell variants apart.
+/// Discards a stored object of another variant when a fill is about to replace it that suits this request, or has its last
+/// byte: the origin has changed the fields that tell variants apart.
 fn newest(lookup: Lookup, request: &Headers) -> Lookup {
     let is_other = |entry: &OpenEntry| {
         meta_of(entry).is_some_and(|meta| !meta.serves(request, &mut Vec::new()))
     };
-    let suits =
-        |fill: &Arc<Fill>| fill.head_now().is_some() && other_variant(fill, request).is_none();
-    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(suits) {
+    let replaces = |fill: &Arc<Fill>| {
+        let suits = || fill.head_now().is_some() && other_variant(fill, request).is_none();
+        fill.has_last_byte() || suits()
+    };
+    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(replaces) {
         true => Lookup { open: None, entry: None, cold: false, ..lookup },
         false => lookup,
     }

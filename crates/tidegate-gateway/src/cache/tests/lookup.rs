@@ -59,11 +59,18 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
     let found = looked(&store, &main, &by_y);
     assert!(found.entry.is_none() && found.fill.is_some() && found.names.is_empty());
     // Another variant of the newer response, which is no variant of the older one.
-    let other = looked(&store, &main, &request(&[("x-y", "2")]));
+    let by_other_y = request(&[("x-y", "2")]);
+    let other = looked(&store, &main, &by_other_y);
     assert!(other.entry.is_none() && other.fill.is_none());
+    assert_eq!(other.names, [b"x-z"]);
     // Requests that the older one suits are served by it until then.
     let found = looked(&store, &main, &by_z);
     assert!(found.entry.is_some());
+    // The whole response is there: the next one is stored beside it, not in its place.
+    assert!(filling.finish().is_ok());
+    let other = looked(&store, &main, &by_other_y);
+    assert!(other.entry.is_none() && other.fill.is_none());
+    assert_eq!(other.names, [b"x-y"]);
     drop(filling);
 }
 
