@@ -10,6 +10,9 @@ use crate::tree::Word;
 /// Longest line, in bytes, that is repeated in the advice.
 const LINE_BYTES_MAX: usize = 160;
 
+/// Longest line, in bytes, whose indentation says something. A text may be one line, and each block asks for its line.
+const INDENTED_BYTES_MAX: usize = 4096;
+
 /// A block in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Braces {
@@ -36,13 +39,13 @@ impl Layout {
     /// Notes a block that was closed.
     pub(super) fn note(&mut self, text: &[u8], block: Braces) {
         self.last = Some(block);
-        let first_line = line_start(text, block.name.start);
-        let last_line = line_start(text, block.close.start);
-        let close_indent = text.get(last_line..block.close.start as usize).unwrap_or(&[]);
-        let own_line = close_indent.iter().all(|byte| matches!(byte, b' ' | b'\t'));
-        if first_line == last_line || !own_line {
-            return;
-        }
+        let Some(close_indent) = alone_behind(text, block.close.start) else { return };
+        let first = text.get(..block.name.start as usize).unwrap_or(&[]);
+        let near = &first[first.len().saturating_sub(INDENTED_BYTES_MAX)..];
+        let first_line = match line_start(near, near.len() as u32) {
+            0 if near.len() < first.len() => return,
+            start => first.len() - near.len() + start,
+        };
         let indent = indentation(text.get(first_line..).unwrap_or(&[]));
         if close_indent.len() < indent.len() && indent.starts_with(close_indent) {
             self.shallow.get_or_insert(block);
@@ -192,6 +195,16 @@ fn bytes(text: &[u8], span: Span) -> &[u8] {
 fn shown(text: &[u8], span: Span) -> String {
     let bytes = bytes(text, span);
     String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned()
+}
+
+/// Returns the white space in front of the first other byte of a line; `None` for another byte.
+fn alone_behind(text: &[u8], at: u32) -> Option<&[u8]> {
+    let before = text.get(..at as usize)?;
+    let other = before.iter().rposition(|byte| !matches!(byte, b' ' | b'\t'));
+    match other {
+        None => Some(before),
+        Some(other) => (before[other] == b'\n').then(|| &before[other + 1..]),
+    }
 }
 
 /// Returns the offset of the line of a byte.
