@@ -9,7 +9,8 @@ use tidegate_core::client::{Address, Connection};
 use tidegate_core::debug_log;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_context::write_debug;
-use tidegate_os::{ListenAddr, PeerAddr};
+use tidegate_os::error::is_out_of_descriptors;
+use tidegate_os::{ListenAddr, PeerAddr, os_error};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Listener, Stream};
 
@@ -48,7 +49,9 @@ pub async fn accept_connections(front: Rc<Front>, listener: Rc<Listener>, addres
         }
         if let Err(error) = accepted {
             let log = front.plan().main.error_log.clone();
-            log.say(Level::Alert, format_args!("accept4() failed ({error})"));
+            let is_out = error.raw_os_error().is_some_and(is_out_of_descriptors);
+            let level = if is_out { Level::Crit } else { Level::Alert };
+            log.say(level, format_args!("accept4() failed ({})", os_error(&error)));
             if !front.reuse_idle(clock::now()) {
                 tidegate_rt::timer::sleep(EXHAUSTED_PAUSE).await;
             }
