@@ -13,7 +13,8 @@ use tidegate_conf::Bundle;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::listen::ListenerKey;
-use tidegate_os::{Credentials, pass};
+use tidegate_os::Credentials;
+use tidegate_os::pass::{self, Received};
 use tidegate_plan::Machine;
 
 use crate::configuration::Origin;
@@ -47,6 +48,8 @@ pub(crate) enum ToWorker {
     Begin,
     /// Logs that were opened again.
     Reopen(Vec<(PathBuf, File)>),
+    /// Received in the place of a generation, or (`None`) of logs, whose descriptors this process has no room for.
+    Lost(Option<u64>),
     /// Another process is to receive the packets of QUIC, or (`false`) this one again.
     LeaveQuic(bool),
     /// [`ToMaster::Alive`] is expected once every event loop has responded.
@@ -87,7 +90,7 @@ impl Generation {
     pub(crate) fn handover(&self, origin: &Origin) -> Handover {
         let mut logs = Vec::new();
         for path in &self.log_paths {
-            let opened = self.logs.append(path).or_else(|error| {
+            let opened = self.logs.append_at_once(path).or_else(|error| {
                 self.log().say(Level::Emerg, format_args!("{}", open_failed(path, &error)));
                 File::options().append(true).open(tidegate_os::platform::NULL)
             });
@@ -118,7 +121,7 @@ impl ToWorker {
     /// Sends the message; waits while the socket is full.
     ///
     /// # Errors
-    /// The worker has ended, or the configuration is too large.
+    /// The worker has ended. `InvalidInput`: the configuration is too large, and nothing was sent.
     pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         let mut writer = Writer::default();
         match self {
@@ -130,6 +133,7 @@ impl ToWorker {
                 writer.bytes.push(REOPEN);
                 writer.logs(logs);
             }
+            ToWorker::Lost(_) => return Err(malformed()),
             ToWorker::LeaveQuic(leave) => {
                 writer.bytes.push(if *leave { LEAVE_QUIC } else { RESUME_QUIC });
             }
@@ -137,6 +141,12 @@ impl ToWorker {
             ToWorker::AreYouAlive => writer.bytes.push(ARE_YOU_ALIVE),
             ToWorker::Quit => writer.bytes.push(QUIT),
             ToWorker::Terminate => writer.bytes.push(TERMINATE),
+        }
+        if writer.bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the configuration is too large",
+            ));
         }
         pass::send_with_fds(socket, &writer.bytes, &writer.descriptors)
     }
@@ -147,7 +157,15 @@ impl ToWorker {
     /// The message is malformed: the two processes have different versions.
     pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<ToWorker>> {
         let Some(mut reader) = Reader::receive(socket)? else { return Ok(None) };
-        let message = match reader.kind()? {
+        let kind = reader.kind()?;
+        if reader.is_short {
+            return match kind {
+                SERVE => Ok(Some(ToWorker::Lost(Some(reader.number()?)))),
+                REOPEN => Ok(Some(ToWorker::Lost(None))),
+                _ => Err(malformed()),
+            };
+        }
+        let message = match kind {
             SERVE => ToWorker::Serve(Box::new(reader.handover()?)),
             REOPEN => ToWorker::Reopen(reader.logs()?),
             LEAVE_QUIC => ToWorker::LeaveQuic(true),
@@ -298,15 +316,18 @@ struct Reader {
     bytes: Vec<u8>,
     at: usize,
     descriptors: std::vec::IntoIter<OwnedFd>,
+    /// There was no room for the descriptors.
+    is_short: bool,
 }
 
 impl Reader {
     fn receive(socket: impl AsFd) -> io::Result<Option<Reader>> {
         let received = pass::recv_with_fds(socket, MESSAGE_BYTES_MAX)?;
-        Ok(received.map(|(bytes, descriptors)| Reader {
+        Ok(received.map(|Received { bytes, descriptors }| Reader {
             bytes,
             at: 0,
-            descriptors: descriptors.into_iter(),
+            is_short: descriptors.is_none(),
+            descriptors: descriptors.unwrap_or_default().into_iter(),
         }))
     }
 

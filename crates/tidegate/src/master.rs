@@ -36,6 +36,12 @@ pub(crate) enum MasterEvent {
     Signal(QueuedSignal),
     /// A message of a worker, with its process id.
     FromWorker(u32, ToMaster),
+    /// A message could not be sent to a worker; whether it was a generation to be served.
+    Unsent {
+        pid: u32,
+        serves: bool,
+        error: io::Error,
+    },
 }
 
 impl From<QueuedSignal> for MasterEvent {
@@ -71,6 +77,8 @@ enum Ending {
 /// |---|---|---|
 /// | none | HUP | read, checked, sockets opened: sent to the worker, `pending` |
 /// | some | HUP | `reload_again`: begun once this one has ended |
+/// | some | USR2 | `change_again`, likewise |
+/// | none, a new binary runs | HUP | nothing is read: a worker is started if none serves |
 /// | some | the worker serves it | `commit`: it is `current`, with its pid file and sockets |
 /// | some | the worker cannot, or ends | `roll_back`: its sockets and directories are released |
 ///
@@ -86,6 +94,8 @@ pub(crate) struct Master {
     replier: Option<u32>,
     /// A reload was requested while another one was in progress.
     reload_again: bool,
+    /// A change of the binary was, which would not have the sockets of the generation that is pending.
+    change_again: bool,
     next_generation: u64,
     children: Children,
     pid_file: PidFile,
@@ -137,6 +147,7 @@ pub(crate) fn run(
         pending: None,
         replier: None,
         reload_again: false,
+        change_again: false,
         next_generation: FIRST_GENERATION + 1,
         children: Children::new(sender),
         pid_file,
@@ -191,6 +202,7 @@ impl Master {
             match event {
                 Ok(MasterEvent::Signal(signal)) => self.signal(signal.take()),
                 Ok(MasterEvent::FromWorker(pid, message)) => self.receive(pid, message),
+                Ok(MasterEvent::Unsent { pid, serves, error }) => self.unsent(pid, serves, &error),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -235,6 +247,10 @@ impl Master {
         let handover = self.current.handover(&self.origin);
         let started = self.children.start(handover, &self.current.main);
         self.say_started(started);
+        if self.upgrade.newer().is_some() {
+            // The packets of QUIC are the new binary's.
+            self.children.send(ToWorker::LeaveQuic(true));
+        }
     }
 
     fn say_started(&self, started: io::Result<u32>) {
@@ -279,6 +295,22 @@ impl Master {
         }
     }
 
+    /// Gives up a reload whose configuration cannot be sent to the worker; ends a worker that got none and would wait for ever.
+    fn unsent(&mut self, pid: u32, serves: bool, error: &io::Error) {
+        // The end of one that has closed its side is reported as such.
+        if error.kind() == io::ErrorKind::BrokenPipe || self.ending != Ending::No {
+            return;
+        }
+        self.say(Level::Emerg, &format!("cannot send to worker process {pid}: {error}"));
+        if !serves {
+            return;
+        }
+        match self.pending.is_some() && self.replier == Some(pid) {
+            true => self.roll_back("the worker cannot get the configuration"),
+            false => self.children.terminate(pid),
+        }
+    }
+
     /// Makes the pending generation current: the worker serves it.
     fn commit(&mut self) {
         let Some(next) = self.pending.take() else { return };
@@ -288,7 +320,7 @@ impl Master {
             self.say(Level::Emerg, &error.to_string());
         }
         self.supervisor.ready(self.current.number, self.current.log());
-        self.reload_if_asked();
+        self.begin_what_waits();
     }
 
     /// Frees the plan that was for the check, and for the first worker.
@@ -304,7 +336,7 @@ impl Master {
         self.take_back(&next);
         self.say(Level::Error, &format!("reload given up: {why}"));
         self.supervisor.refused(self.current.number, self.current.log());
-        self.reload_if_asked();
+        self.begin_what_waits();
     }
 
     /// Releases the resources of a generation that does not come into use: its sockets' files are removed, and
@@ -318,9 +350,13 @@ impl Master {
         }
     }
 
-    fn reload_if_asked(&mut self) {
+    /// Begins what was asked for during a reload that has ended.
+    fn begin_what_waits(&mut self) {
         if std::mem::take(&mut self.reload_again) {
             self.reload();
+        }
+        if self.pending.is_none() && std::mem::take(&mut self.change_again) {
+            self.change_binary();
         }
     }
 

@@ -257,13 +257,19 @@ impl Single {
         let wanted: Vec<_> = plan.all_listeners().collect();
         let opening =
             open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
-        // Dropping `opening` closes its new sockets; those that serve stay open.
-        if !opening.failed.is_empty() {
-            return self.refuse("still could not bind()");
-        }
         let old = self.server.plan().generation;
-        if let Err(error) = self.server.reload(plan, &opening.listening) {
-            return self.refuse(&error.to_string());
+        let changed = match opening.failed.is_empty() {
+            true => self
+                .server
+                .reload(plan, &opening.listening, &self.listening)
+                .map_err(|error| error.to_string()),
+            false => Err("still could not bind()".to_owned()),
+        };
+        if let Err(reason) = changed {
+            // Dropping `opening` closes its new sockets; those that serve stay open.
+            remove_socket_files(&opening.listening, &self.listening);
+            self.say(Level::Emerg, &reason);
+            return false;
         }
         self.listening = opening.listening;
         // What is left in `present` is no longer wanted.
@@ -272,11 +278,6 @@ impl Single {
         self.abort_at = limit.map(|limit| exact_now() + limit);
         self.say(Level::Notice, &format!("gracefully shutting down generation {old}"));
         true
-    }
-
-    fn refuse(&self, message: &str) -> bool {
-        self.say(Level::Emerg, message);
-        false
     }
 
     fn say(&self, level: Level, message: &str) {

@@ -59,13 +59,22 @@ impl WorkerServer {
         Ok(WorkerServer { threads, housekeeping, plan, jobs_until: JobsUntil::Now })
     }
 
-    /// Changes to another plan; requests in progress keep theirs.
+    /// Changes to another plan; requests in progress keep theirs. `before` are the sockets of the plan that is served.
     ///
     /// # Errors
-    /// No thread or descriptor is available: some threads may have the new plan already.
-    pub(crate) fn reload(&mut self, plan: Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
-        apply_pools(&plan)?;
-        self.threads.apply(&plan, listening)?;
+    /// No thread or descriptor is available. The plan before is served again.
+    pub(crate) fn reload(
+        &mut self,
+        plan: Arc<Plan>,
+        listening: &[Listening],
+        before: &[Listening],
+    ) -> io::Result<()> {
+        let changed = apply_pools(&plan).and_then(|()| self.threads.apply(&plan, listening));
+        if let Err(error) = changed {
+            let _ = apply_pools(&self.plan);
+            let _ = self.threads.apply(&self.plan, before);
+            return Err(error);
+        }
         begin(&plan);
         self.housekeeping.set_plan(plan.clone());
         self.plan = plan;

@@ -19,25 +19,35 @@ use rustix::net::{
 
 /// Descriptors sent with one filler byte; the kernel takes at most 253.
 const BATCH: usize = 128;
-/// Descriptors accepted in one message: far more than a configuration opens, far fewer than would
-/// exhaust the table.
-const MAX_DESCRIPTORS: usize = 16 * 1024;
+/// Descriptors in one message: no process may open more by default (`fs.nr_open`).
+const MAX_DESCRIPTORS: usize = 1 << 20;
+
+/// A message that was received.
+#[derive(Debug)]
+pub struct Received {
+    /// The text.
+    pub bytes: Vec<u8>,
+    /// The descriptors, close-on-exec; `None`: this process may not open as many, and has none of them.
+    pub descriptors: Option<Vec<OwnedFd>>,
+}
 
 /// Sends one message. The descriptors stay open on this side.
 ///
 /// # Errors
-/// The peer has closed (`BrokenPipe`), or the message exceeds the framing (4 GiB, 16384 descriptors).
+/// The peer has closed (`BrokenPipe`), or, `InvalidInput`, the message exceeds the framing (4 GiB, a million descriptors):
+/// then nothing is sent.
 pub fn send_with_fds(
     socket: impl AsFd,
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let socket = socket.as_fd();
+    let too_large = || io::Error::new(io::ErrorKind::InvalidInput, TOO_LARGE);
     let length = u32::try_from(bytes.len()).map_err(|_| too_large())?;
+    let count = u32::try_from(descriptors.len()).map_err(|_| too_large())?;
     if descriptors.len() > MAX_DESCRIPTORS {
         return Err(too_large());
     }
-    let count = u32::try_from(descriptors.len()).map_err(|_| too_large())?;
     let mut header = [0_u8; 8];
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[4..].copy_from_slice(&count.to_le_bytes());
@@ -48,16 +58,13 @@ pub fn send_with_fds(
     send_all(socket, bytes, &[])
 }
 
-/// Receives one message with its descriptors (close-on-exec). `None` when the peer closed between
-/// two messages.
+/// Receives one message with its descriptors. `None` when the peer closed between two messages. After a message without
+/// its descriptors the next one can be received.
 ///
 /// # Errors
 /// `InvalidData` for a text longer than `max_length` or a malformed message, `UnexpectedEof` for a
 /// peer that closed in the middle.
-pub fn recv_with_fds(
-    socket: impl AsFd,
-    max_length: usize,
-) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+pub fn recv_with_fds(socket: impl AsFd, max_length: usize) -> io::Result<Option<Received>> {
     let socket = socket.as_fd();
     let mut header = [0_u8; 8];
     let mut descriptors = Vec::new();
@@ -75,11 +82,13 @@ pub fn recv_with_fds(
     }
     let mut bytes = vec![0; length];
     require(length == 0 || receive_all(socket, &mut bytes, &mut descriptors)?)?;
-    if descriptors.len() != count {
-        let message = "a message carries another number of descriptors than it says";
+    if descriptors.len() > count {
+        let message = "a message carries more descriptors than it says";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    Ok(Some((bytes, descriptors)))
+    // The kernel leaves out those that the process has no room for.
+    let descriptors = (descriptors.len() == count).then_some(descriptors);
+    Ok(Some(Received { bytes, descriptors }))
 }
 
 fn send_all(
@@ -148,5 +157,7 @@ fn require(present: bool) -> io::Result<()> {
 }
 
 fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "message larger than allowed")
+    io::Error::new(io::ErrorKind::InvalidData, TOO_LARGE)
 }
+
+const TOO_LARGE: &str = "message larger than allowed";

@@ -243,6 +243,13 @@ impl Children {
         self.respawn_at = None;
     }
 
+    /// Ends a worker at once. It is replaced if it serves.
+    pub(super) fn terminate(&self, pid: u32) {
+        if self.running.iter().any(|child| child.pid == pid) {
+            let _ = process::kill(pid, Signal::Terminate);
+        }
+    }
+
     pub(super) fn terminate_all(&self) {
         for child in &self.running {
             let _ = process::kill(child.pid, Signal::Terminate);

@@ -1,6 +1,8 @@
 //! The master's actions on signals (nginx's manual, "Controlling nginx").
 
+use std::fs::File;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_core::error_log::Level;
@@ -12,9 +14,10 @@ use super::children::{Role, end_report};
 use super::{Ending, Master};
 use crate::generation::Generation;
 use crate::handover::ToWorker;
+use crate::listening::{BindError, remove_socket_files};
 use crate::report::{log_diagnostic, open_failed};
 use crate::start_error::StartError;
-use crate::{claims, configuration, listening};
+use crate::{claims, configuration};
 
 /// Time that a worker gets to end at once before it is killed.
 pub(super) const KILL_AFTER: Duration = Duration::from_secs(2);
@@ -49,11 +52,21 @@ impl Master {
 
     /// Reads the configuration again; it becomes the current one when the worker serves it.
     ///
+    /// While a new binary runs, nothing is read: this master is to be able to serve again as it did, whatever the new one's
+    /// configuration says ("Upgrading Executable on the Fly").
+    ///
     /// Without a serving worker (it died, or WINCH ended it) no reply can be awaited: the generation is current as soon
     /// as it is checked, and the next worker starts with it. Source: nginx's "Controlling nginx", "Changing
     /// Configuration".
     pub(super) fn reload(&mut self) {
         if self.ending != Ending::No {
+            return;
+        }
+        if self.upgrade.newer().is_some() {
+            self.worker_stopped = false;
+            if !self.children.has_serving_worker() {
+                self.start_worker();
+            }
             return;
         }
         if self.pending.is_some() {
@@ -62,15 +75,13 @@ impl Master {
         }
         self.say(Level::Notice, "reconfiguring");
         self.supervisor.reloading(self.current.log());
-        if self.worker_stopped {
-            self.worker_stopped = false;
-        }
         let next = self.read_next();
         // The plan was for the check alone.
         tidegate_os::return_free_memory();
         let Some(next) = next else {
             return self.supervisor.refused(self.current.number, self.current.log());
         };
+        self.worker_stopped = false;
         if !self.children.has_serving_worker() {
             // No worker to wait for: the next one starts with it.
             self.pending = Some(next);
@@ -115,14 +126,14 @@ impl Master {
         // The new generation shares them, so that any failure below leaves the current one as it is.
         let mut present = self.current.listening.clone();
         let log = self.log().clone();
-        let log_failure = |error: &listening::BindError| {
+        let log_failure = |error: &BindError| {
             log.say(Level::Emerg, format_args!("{error}"));
         };
         let mut next = match built.open_sockets(&mut present, log_failure) {
             // The plan was for the check alone.
             Ok((next, _)) => next,
             Err(failed) => {
-                listening::remove_socket_files(&failed, &self.current.listening);
+                remove_socket_files(&failed, &self.current.listening);
                 self.say(Level::Emerg, "still could not bind()");
                 return None;
             }
@@ -146,8 +157,8 @@ impl Master {
         if self.ending == Ending::No {
             self.ending = Ending::Graceful;
             self.announce_end();
+            self.forget_pending();
             self.current.close_sockets();
-            self.pending = None;
             self.children.quit_all();
         }
     }
@@ -157,8 +168,15 @@ impl Master {
             self.announce_end();
         }
         self.ending = Ending::Fast(exact_now() + KILL_AFTER);
-        self.pending = None;
+        self.forget_pending();
         self.children.terminate_all();
+    }
+
+    /// Gives up a reload as the server ends. Workers may use the directories that were given to the next one's user.
+    fn forget_pending(&mut self) {
+        if let Some(next) = self.pending.take() {
+            remove_socket_files(&next.listening, &self.current.listening);
+        }
     }
 
     /// Tells the supervisor that the server ends, or which process continues it.
@@ -179,12 +197,18 @@ impl Master {
     fn reopen_logs(&mut self) {
         self.say(Level::Notice, "reopening logs");
         // Failures are reported below, where the worker's files are opened.
-        let _ = self.current.logs.reopen();
-        let mut files = Vec::new();
-        for path in &self.current.log_paths {
-            match self.current.logs.append_at_once(path) {
-                Ok(file) => files.push((path.clone(), file)),
-                Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),
+        let mut files: Vec<(PathBuf, File)> = Vec::new();
+        // The worker may serve the one that is pending already.
+        for generation in [Some(&self.current), self.pending.as_ref()].into_iter().flatten() {
+            let _ = generation.logs.reopen();
+            for path in &generation.log_paths {
+                if files.iter().any(|(known, _)| known == path) {
+                    continue;
+                }
+                match generation.logs.append_at_once(path) {
+                    Ok(file) => files.push((path.clone(), file)),
+                    Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),
+                }
             }
         }
         if let Err(error) = self.children.reopen(&files) {
@@ -231,8 +255,12 @@ impl Master {
     /// Starts the new binary (USR2), which inherits the sockets and gets the pid file's name; this one's becomes
     /// `….oldbin`. Both serve until one of them is asked to end (nginx's "Upgrading Executable on the Fly"); packets of
     /// QUIC are for the new one alone, as each process knows its own connections.
-    fn change_binary(&mut self) {
+    pub(super) fn change_binary(&mut self) {
         if self.ending != Ending::No {
+            return;
+        }
+        if self.pending.is_some() {
+            self.change_again = true;
             return;
         }
         let environment = super::environment::inherited();

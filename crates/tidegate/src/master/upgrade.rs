@@ -28,7 +28,7 @@ const FIRST: i32 = 3;
 /// |---|---|---|---|
 /// | alone | starts one | – | files of Unix sockets are removed |
 /// | `newer` runs | refused | alone, the pid file has its name back | they stay |
-/// | `older` lives | starts one | – | they stay |
+/// | `older` lives | refused: its pid file has the name that this one's would get | – | they stay |
 pub(crate) struct Upgrade {
     arguments: Vec<OsString>,
     /// The master whose sockets this one inherited, while it lives.
@@ -57,6 +57,8 @@ pub(crate) fn inherited() -> Result<Vec<Listening>, StartError> {
 pub(crate) enum UpgradeError {
     /// One runs already.
     Running,
+    /// The one that this one replaces runs still.
+    OlderRuns,
     /// This program was started without a name.
     NoName,
     PidFile(PidFileError),
@@ -67,6 +69,7 @@ impl fmt::Display for UpgradeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UpgradeError::Running => f.write_str("a new binary runs already"),
+            UpgradeError::OlderRuns => f.write_str("the old binary runs still"),
             UpgradeError::NoName => f.write_str("the name of the program is not known"),
             UpgradeError::PidFile(error) => error.fmt(f),
             UpgradeError::Spawn(program, error) => {
@@ -86,7 +89,7 @@ impl Upgrade {
     /// Starts the program anew, by the name and arguments that this one was started with.
     ///
     /// # Errors
-    /// A new binary runs already, or cannot be started.
+    /// A new binary runs already, the old one runs still, or the new one cannot be started.
     ///
     /// Invariant: the pid file has its old name exactly while a new binary is there: it is set aside before the start,
     /// as the new one writes its own, and restored where the start fails. The sockets are passed under the numbers that
@@ -99,6 +102,9 @@ impl Upgrade {
     ) -> Result<u32, UpgradeError> {
         if self.newer.is_some() {
             return Err(UpgradeError::Running);
+        }
+        if self.older_runs() {
+            return Err(UpgradeError::OlderRuns);
         }
         let sockets = listening
             .iter()
@@ -152,6 +158,10 @@ impl Upgrade {
 
     /// Whether another master uses the same Unix sockets, so that their files must stay.
     pub(crate) fn sockets_are_used(&self) -> bool {
-        self.newer.is_some() || self.older.is_some_and(|older| older == parent_id())
+        self.newer.is_some() || self.older_runs()
+    }
+
+    fn older_runs(&self) -> bool {
+        self.older.is_some_and(|older| older == parent_id())
     }
 }

@@ -35,6 +35,9 @@ pub(crate) const SOCKET: i32 = 3;
 /// Interval of the check whether requests of older generations have ended, while there are any.
 const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
+/// Why a message of the master could not be used.
+const NO_ROOM: &str = "too many open files in the worker process (\"worker_rlimit_nofile\")";
+
 enum WorkerEvent {
     Signal(QueuedSignal),
     Message(Box<ToWorker>),
@@ -66,6 +69,10 @@ pub(crate) fn run(name: &str) -> ExitCode {
     process::ignore_stray_signals();
     let handover = match ToWorker::receive(&*socket) {
         Ok(Some(ToWorker::Serve(handover))) => handover,
+        Ok(Some(ToWorker::Lost(Some(generation)))) => {
+            let _ = ToMaster::Failed(generation, NO_ROOM.to_owned()).send(&*socket);
+            return ExitCode::FAILURE;
+        }
         // Asked to end before it began, or the master has ended.
         _ => return ExitCode::SUCCESS,
     };
@@ -234,6 +241,13 @@ impl Worker {
                     flush_logs();
                     self.replace_logs(files);
                 }
+                ToWorker::Lost(Some(generation)) => {
+                    let _ = ToMaster::Failed(generation, NO_ROOM.to_owned()).send(&*self.socket);
+                }
+                ToWorker::Lost(None) => {
+                    let log = &self.server.plan().main.error_log;
+                    log.say(Level::Emerg, format_args!("logs are not reopened: {NO_ROOM}"));
+                }
                 ToWorker::LeaveQuic(true) => self.server.leave_quic(),
                 ToWorker::LeaveQuic(false) if !self.finishing => {
                     if let Err(error) = self.server.resume_quic(&self.listening) {
@@ -284,8 +298,7 @@ impl Worker {
         self.server.stop();
     }
 
-    /// Changes to a generation. Invariant: it succeeds as a whole or leaves the serving generation as it is, except for
-    /// threads that may have changed already when others could not. Logs that both generations have continue in one
+    /// Changes to a generation. Invariant: it succeeds as a whole or leaves the serving generation as it is. Logs that both generations have continue in one
     /// file, which the master has opened again. The reply is sent last: the master relies on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
@@ -293,7 +306,8 @@ impl Worker {
         let made = plan(handover, &self.kept.logs, reload_state).and_then(|made| {
             let (plan, listening, again) = made;
             let before = self.server.plan().clone();
-            self.server.reload(plan, &listening).map_err(StartError::System)?;
+            let changed = self.server.reload(plan, &listening, &self.listening);
+            changed.map_err(StartError::System)?;
             Ok((before, listening, again))
         });
         match &made {

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use tidegate_os::process::Signal;
+
 use crate::signals::until;
 use crate::support::{Server, Site};
 
@@ -14,6 +16,45 @@ fn limited(site: &Site, descriptors: usize) -> Command {
     command.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")]);
     command.arg(own.get_program()).args(own.get_args());
     command
+}
+
+/// Connections take what a worker may open. An order of the master that needs more is refused, and ends none of them.
+#[test]
+fn a_worker_without_descriptors_keeps_its_connections() {
+    const LOGS: usize = 30;
+    let site = Site::new();
+    let logs: String =
+        (0..LOGS).map(|number| format!("access_log {{dir}}/access{number}.log;\n")).collect();
+    let servers = format!("server {{ listen 127.0.0.1:{{port}};\n{logs} return 200 old; }}");
+    let main = format!("worker_processes 1; worker_rlimit_nofile {};", 3 * LOGS);
+    site.configure(&main, &servers);
+    let server = site.start();
+    server.wait_log("start worker process ");
+    // No connection is idle, so that none is closed to make room.
+    let begun = || {
+        let mut connection = site.connect();
+        connection.send("GET / HTTP/1.1\r\nHost: a\r\n");
+        connection
+    };
+    let [mut first, mut second] = [begun(), begun()];
+    let others: Vec<_> = (0..3 * LOGS).map(|_| begun()).collect();
+    server.wait_log("(24: Too many open files)");
+    server.signal(Signal::User1);
+    server.wait_log("logs are not reopened: too many open files");
+    first.send("\r\n");
+    assert_eq!(first.body(), "old");
+    site.configure(&main, &servers.replace("old", "new"));
+    server.signal(Signal::Hangup);
+    server.wait_log("too many open files");
+    server.wait_log("reload given up");
+    second.send("\r\n");
+    assert_eq!(second.body(), "old");
+    drop(others);
+    until(|| {
+        server.signal(Signal::Hangup);
+        (site.try_get(site.port).as_deref() == Some("new")).then_some(())
+    });
+    server.quit();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::signals::until;
 use crate::support::{Site, connect, opened_to_write};
 use tidegate_os::process::{Signal, exists, kill};
 
@@ -248,6 +249,28 @@ fn the_binary_changes_under_a_connection() {
     server.wait_log(&format!("{newer}#{newer}: exit"));
 }
 
+/// nginx's "Upgrading Executable on the Fly": the old binary reads nothing, so it can always serve as before.
+#[test]
+fn the_old_binary_serves_again_whatever_is_written() {
+    let site = Site::new();
+    site.configure("", SERVER);
+    let mut server = site.start();
+    let worker = server.wait_number("start worker process ");
+    server.signal(Signal::User2);
+    let newer = server.wait_number("start new binary process ");
+    server.also_end(newer);
+    server.wait_log(&format!("{newer}#{newer}: start worker process "));
+    server.signal(Signal::WindowChange);
+    server.wait_log(&format!("worker process {worker} exited"));
+    site.write("a_directive_of_the_new_binary;");
+    server.signal(Signal::Hangup);
+    server.wait_log("start worker process ");
+    kill(newer, Signal::Quit).unwrap();
+    server.wait_log(&format!("new binary process {newer} exited"));
+    assert_eq!(site.get(site.port), "old");
+    server.quit();
+}
+
 #[test]
 fn winch_ends_the_worker_only() {
     let site = Site::new();
@@ -307,6 +330,63 @@ fn a_start_that_fails_leaves_no_socket_files() {
     }
     site.configure("", unix);
     let server = site.start();
+    server.wait_log("start worker process ");
+    assert_eq!(site.get(site.port), "old");
+    server.quit();
+}
+
+/// The next start finds no file that is in its way.
+#[test]
+fn a_reload_that_the_end_overtakes_leaves_no_socket_files() {
+    let site = Site::new();
+    site.configure("", SERVER);
+    let mut server = site.start();
+    let worker = server.wait_number("start worker process ");
+    assert_eq!(site.get(site.port), "old");
+    let stopped = Command::new("kill").arg("-STOP").arg(worker.to_string()).status().unwrap();
+    assert!(stopped.success());
+    site.configure("", &SERVER.replace("return", "listen unix:{dir}/socket; return"));
+    server.signal(Signal::Hangup);
+    server.wait_log("reconfiguring");
+    // The rest of the reload is done before the next signal is handled.
+    server.signal(Signal::Quit);
+    server.wait_log("shutting down");
+    kill(worker, Signal::Kill).unwrap();
+    assert!(server.wait().success());
+    assert!(!site.path("socket").exists());
+}
+
+#[test]
+fn a_reload_of_one_process_that_fails_leaves_no_socket_files() {
+    let site = Site::new();
+    site.configure("master_process off;", SERVER);
+    let server = site.start();
+    server.wait_log("using the \"epoll\" event method");
+    until(|| site.try_get(site.port));
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", site.second_port)).unwrap();
+    let more = "listen unix:{dir}/socket; listen 127.0.0.1:{second}; return";
+    site.configure("master_process off;", &SERVER.replace("return", more));
+    server.signal(Signal::Hangup);
+    server.wait_log("still could not bind()");
+    assert_eq!(site.get(site.port), "old");
+    assert!(!site.path("socket").exists());
+    server.quit();
+}
+
+/// A server that runs does not stop for a log.
+#[test]
+fn a_worker_is_replaced_though_a_log_has_no_reader() {
+    let site = Site::new();
+    let pipe = site.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    site.configure("", &SERVER.replace("return", "access_log {dir}/pipe; return"));
+    let server = site.start();
+    let worker = server.wait_number("start worker process ");
+    assert_eq!(site.get(site.port), "old");
+    drop(reader);
+    kill(worker, Signal::Kill).unwrap();
+    server.wait_log(&format!("worker process {worker} exited on signal 9"));
     server.wait_log("start worker process ");
     assert_eq!(site.get(site.port), "old");
     server.quit();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::super::pass::Received;
 use super::super::{connect, datagram, listen, pass, sendfile, socket};
 use crate::types::{
     ConnectOptions, Keepalive, ListenAddr, ListenOptions, Peek, PeerAddr, Transport,
@@ -233,7 +234,9 @@ fn messages_with_descriptors_of_any_size() {
             pass::send_with_fds(&left, &bytes, &fds).unwrap();
             pass::send_with_fds(&left, b"second", &[]).unwrap();
         });
-        let (bytes, fds) = pass::recv_with_fds(&right, 1 << 24).unwrap().unwrap();
+        let Received { bytes, descriptors } =
+            pass::recv_with_fds(&right, 1 << 24).unwrap().unwrap();
+        let fds = descriptors.expect("all of them");
         assert_eq!((bytes.len(), fds.len()), (length, count));
         assert!(bytes.iter().enumerate().all(|(index, byte)| *byte == index as u8));
         if let Some(last) = fds.last() {
@@ -242,8 +245,11 @@ fn messages_with_descriptors_of_any_size() {
             let flags = rustix::io::fcntl_getfd(last).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
         }
-        let (bytes, fds) = pass::recv_with_fds(&right, 1 << 24).unwrap().unwrap();
-        assert_eq!((bytes.as_slice(), fds.len()), (&b"second"[..], 0));
+        let second = pass::recv_with_fds(&right, 1 << 24).unwrap().unwrap();
+        assert_eq!(
+            (&second.bytes[..], second.descriptors.map(|fds| fds.len())),
+            (&b"second"[..], Some(0))
+        );
         sender.join().unwrap();
         assert!(pass::recv_with_fds(&right, 1 << 24).unwrap().is_none());
     }
@@ -265,7 +271,7 @@ fn malformed_messages_are_refused() {
     }
     check(&[1], io::ErrorKind::UnexpectedEof);
     check(&[101, 0, 0, 0, 0, 0, 0, 0], io::ErrorKind::InvalidData);
-    check(&[0, 0, 0, 0, 255, 255, 0, 0], io::ErrorKind::InvalidData);
+    check(&[0, 0, 0, 0, 255, 255, 255, 0], io::ErrorKind::InvalidData);
     check(&[5, 0, 0, 0, 0, 0, 0, 0, b'a'], io::ErrorKind::UnexpectedEof);
     check(&[5, 0, 0, 0, 0, 0, 0, 0], io::ErrorKind::UnexpectedEof);
     check(&[0, 0, 0, 0, 1, 0, 0, 0, 0], io::ErrorKind::InvalidData);

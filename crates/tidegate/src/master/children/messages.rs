@@ -24,8 +24,8 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(super) struct MessageThreads {
     /// The sending thread: a worker that does not read must not block the master.
     to_worker: Sender<ToWorker>,
-    /// The process id, for the receiving thread.
-    pid: Sender<u32>,
+    /// The process id, for both.
+    pid: [Sender<u32>; 2],
 }
 
 impl MessageThreads {
@@ -39,18 +39,21 @@ impl MessageThreads {
         spawn: &dyn Fn(&str, Job) -> io::Result<()>,
     ) -> io::Result<MessageThreads> {
         let socket = Arc::new(socket);
-        let (pid, announced) = channel();
+        let (to_receiver, announced) = channel();
+        let (to_sender, announced_too) = channel();
         let (to_worker, to_send) = channel();
-        let receiving = socket.clone();
+        let (receiving, reports) = (socket.clone(), events.clone());
         spawn("from worker", Box::new(move || receive(&announced, &receiving, &events)))?;
-        spawn("to worker", Box::new(move || send(&to_send, &socket)))?;
-        Ok(MessageThreads { to_worker, pid })
+        spawn("to worker", Box::new(move || send(&announced_too, &to_send, &socket, &reports)))?;
+        Ok(MessageThreads { to_worker, pid: [to_receiver, to_sender] })
     }
 
     /// Announces the started process. Returns the queue of messages to it.
     pub(super) fn begin(self, pid: u32) -> Sender<ToWorker> {
-        // cannot fail: the receiving thread waits for it.
-        let _ = self.pid.send(pid);
+        // cannot fail: both threads wait for it.
+        for thread in &self.pid {
+            let _ = thread.send(pid);
+        }
         self.to_worker
     }
 }
@@ -71,10 +74,22 @@ fn receive(announced: &Receiver<u32>, socket: &OwnedFd, events: &EventSender) {
     }
 }
 
-/// Sends messages to a worker until its end, or until nothing can be queued any more.
-fn send(messages: &Receiver<ToWorker>, socket: &OwnedFd) {
+/// Sends messages to a worker until its end, or until nothing can be queued any more. One that cannot be sent is reported. If a
+/// part of it was, the worker understands nothing behind it: it sees the master's end, and ends.
+fn send(
+    announced: &Receiver<u32>,
+    messages: &Receiver<ToWorker>,
+    socket: &OwnedFd,
+    events: &EventSender,
+) {
+    let Ok(pid) = announced.recv() else { return };
     for message in messages {
-        if message.send(socket).is_err() {
+        let Err(error) = message.send(socket) else { continue };
+        let is_whole = error.kind() == io::ErrorKind::InvalidInput;
+        let serves = matches!(message, ToWorker::Serve(_));
+        let _ = events.send(MasterEvent::Unsent { pid, serves, error });
+        if !is_whole {
+            let _ = tidegate_os::socket::shutdown_write(socket);
             return;
         }
     }

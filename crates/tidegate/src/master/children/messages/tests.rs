@@ -40,6 +40,18 @@ fn a_process_that_cannot_start_leaves_neither_thread_nor_socket() {
 }
 
 #[test]
+fn a_message_that_cannot_be_sent_is_reported() {
+    let (ours, theirs) = socketpair().unwrap();
+    let (sender, events) = events::queue();
+    let messages = MessageThreads::start(ours, sender, &spawn).unwrap().begin(1);
+    // No master sends this one.
+    messages.send(ToWorker::Lost(None)).unwrap();
+    let reported = events.recv().unwrap();
+    assert!(matches!(reported, MasterEvent::Unsent { pid: 1, serves: false, .. }));
+    assert!(matches!(ToWorker::receive(&theirs), Ok(None)));
+}
+
+#[test]
 fn messages_are_sent_once_the_process_has_begun() {
     let (ours, theirs) = socketpair().unwrap();
     let (sender, _events) = events::queue();
