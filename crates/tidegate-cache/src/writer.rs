@@ -144,6 +144,7 @@ impl FillWriter {
         let is_whole = promised == Some(state.watermark());
         drop(state);
         if is_whole {
+            fill.set_complete();
             self.offer();
         }
         if !storing {
@@ -232,7 +233,11 @@ impl FillWriter {
         state.finish(end);
         let result = match state.end() {
             End::Broken(reason) => Err(reason.clone()),
-            End::Open | End::Whole | End::Moved(_) => Ok(()),
+            End::Open | End::Moved(_) => Ok(()),
+            End::Whole => {
+                self.fill().set_complete();
+                Ok(())
+            }
         };
         let wakers = state.take_all_wakers();
         drop(state);

@@ -56,7 +56,12 @@ impl FillReader {
     /// when the byte there arrives, and not before.
     pub fn skip(&mut self, count: u64) {
         self.offset = self.offset.saturating_add(count);
-        self.fill.state.lock().readers().moved(self.slot, self.offset);
+        let mut state = self.fill.state.lock();
+        state.readers().moved(self.slot, self.offset);
+        // Without a file the readers set the pace of the writer.
+        let wakers = if state.is_storing() { Vec::new() } else { state.take_writer() };
+        drop(state);
+        wakers.into_iter().for_each(|waker| waker.wake());
     }
 
     /// Waits for the head. Cancel-safe.
@@ -105,8 +110,14 @@ impl FillReader {
 
     /// Polls for [`FillReader::next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>, max: usize) -> Poll<Piece> {
-        self.follow_handover();
-        let mut state = self.fill.state.lock();
+        let mut state = loop {
+            self.follow_handover();
+            let state = self.fill.state.lock();
+            // The handover may come between the two.
+            if state.moved_to(self.offset).is_none() {
+                break state;
+            }
+        };
         let Some(piece) = state.piece(self.offset, max) else {
             state.readers().waits(self.slot, context.waker());
             return Poll::Pending;

@@ -23,6 +23,14 @@ pub struct Fill {
     /// Whether the index does not know this fill, or no longer does. It is stored all the same when it is
     /// complete.
     beside: AtomicBool,
+    /// Whether all bytes have arrived: another fill that is complete later is kept in its place.
+    complete: AtomicBool,
+    /// Whether such a fill is kept.
+    superseded: AtomicBool,
+    /// Whether the index will not hear of it again. Changed under the lock of its key's shard.
+    over: AtomicBool,
+    /// The fill that this one hides from new requests: they find it again if this one fails.
+    hidden: OnceLock<Arc<Fill>>,
     /// The id by which parts of this object are found that other requests have fetched; 0: none.
     parts_id: AtomicU64,
     /// The value that the writer attached for the readers.
@@ -52,6 +60,10 @@ impl Fill {
             started_at: now,
             last_progress_at: AtomicU64::new(now),
             beside: AtomicBool::new(false),
+            complete: AtomicBool::new(false),
+            superseded: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            hidden: OnceLock::new(),
             parts_id: AtomicU64::new(0),
             attached: OnceLock::new(),
             stale_since: AtomicU64::new(NEVER),
@@ -116,8 +128,38 @@ impl Fill {
         Some(self.stale_since.load(Ordering::Acquire)).filter(|at| *at != NEVER)
     }
 
-    pub(crate) fn set_beside(&self) {
-        self.beside.store(true, Ordering::Release);
+    pub(crate) fn set_beside(&self, beside: bool) {
+        self.beside.store(beside, Ordering::Release);
+    }
+
+    pub(crate) fn set_complete(&self) {
+        self.complete.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_superseded(&self) {
+        self.superseded.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.superseded.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_over(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// Notes the fill that this one hides.
+    pub(crate) fn hide(&self, other: Arc<Fill>) {
+        let _ = self.hidden.set(other);
+    }
+
+    /// Returns the fill that this one hides, unless the index will not hear of it again.
+    pub(crate) fn hidden(&self) -> Option<&Arc<Fill>> {
+        self.hidden.get().filter(|other| !other.over.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_beside(&self) -> bool {

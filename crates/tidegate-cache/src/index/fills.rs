@@ -43,7 +43,7 @@ impl Index {
                 Some(running) if !replace => BeginResult::Running(running.clone()),
                 running => {
                     if let Some(running) = running {
-                        running.set_beside();
+                        running.set_beside(true);
                     }
                     BeginResult::Started { replaced: live.fill.replace(fill.clone()) }
                 }
@@ -58,23 +58,33 @@ impl Index {
         self.with_node(key.hash(), now, begin)
     }
 
-    /// Removes a fill from the index, if it is still the key's.
+    /// Removes a fill from the index, if it is still the key's. One that it has hidden is found again.
     pub(crate) fn fill_ended(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
-        if let Some(slot) = shard.find(place) {
-            end_fill(&mut shard, slot, fill);
+        fill.set_over();
+        let Some(slot) = shard.find(place) else { return };
+        let is_known = is_same(shard.live(slot), fill);
+        end_fill(&mut shard, slot, fill);
+        if let Some(hidden) = fill.hidden().filter(|_| is_known) {
+            hidden.set_beside(false);
+            shard.change_live(slot, |live| live.fill = Some(hidden.clone()));
         }
     }
 
-    /// Registers a complete fill that was not shared, unless a shared one is running: it becomes the key's
-    /// file in a moment. The last one offered counts.
+    /// Registers a complete fill that was not shared, unless a shared one is running that is not complete: it
+    /// becomes the key's file in a moment. The last one offered counts, and no other is stored behind it.
     pub(crate) fn offer(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place)
             && fill.removals == self.removals()
         {
-            shard.change_live(slot, |live| {
-                if live.fill.as_ref().is_none_or(|known| known.is_beside()) {
+            shard.change_live(slot, |live| match &live.fill {
+                Some(known) if Arc::ptr_eq(known, fill) => {}
+                Some(known) if !known.is_beside() && !known.is_complete() => {}
+                known => {
+                    if let Some(known) = known {
+                        known.set_superseded();
+                    }
                     live.fill = Some(fill.clone());
                 }
             });
@@ -96,8 +106,9 @@ impl Index {
     fn may_fill_node(&self, shard: &Shard, slot: u32, fill: &Arc<Fill>) -> bool {
         let known = shard.live(slot).and_then(|live| live.fill.as_ref());
         match known {
+            // Another one was offered later.
+            _ if fill.is_superseded() => false,
             Some(known) if Arc::ptr_eq(known, fill) => true,
-            // That one was offered later.
             Some(known) if known.is_beside() => false,
             _ => fill.is_beside() && fill.removals == self.removals(),
         }
@@ -118,6 +129,7 @@ impl Index {
         if !self.may_fill_node(&shard, slot, fill) {
             return false;
         }
+        fill.set_over();
         end_fill(&mut shard, slot, fill);
         if shard.live(slot).is_some() {
             shard.change_live(slot, |live| live.uncacheable_until = 0);

@@ -52,9 +52,10 @@ impl StoreInner {
     /// middle of a rename or a renewal, so it is examined again under the lock of its path. If it still does
     /// not agree, it is removed from disk and index. An error of the disk changes nothing.
     pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
+        let is_loaded = self.is_loaded();
         let view = self.index.peek(key.hash());
         let Some(known) = view.present else {
-            if self.counters.loaded.load(Ordering::Acquire) {
+            if is_loaded {
                 return Ok(None);
             }
             return self.open_unknown(key, now);
@@ -265,7 +266,7 @@ impl StoreInner {
         let known = self.index.remove(hash);
         self.hot.forget(hash);
         let has_file = known.as_ref().is_some_and(|known| known.present.is_some());
-        if !has_file && self.counters.loaded.load(Ordering::Acquire) {
+        if !has_file && self.is_loaded() {
             return Ok(known.is_some_and(|known| known.fill.is_some()));
         }
         let removed = self.disk.remove(&self.path_of(hash));

@@ -62,7 +62,7 @@ impl Store {
     /// When the index has no room, or another key of the same hash is being filled, the fill serves its own
     /// readers only: no other request finds it, and nothing is stored.
     pub fn begin_fill(&self, key: &Key, now: u64) -> Result<FillWriter, Arc<Fill>> {
-        match self.inner.clone().begin_fill(key, now, false) {
+        match self.inner.begin_fill(key, now, false, |_, _| {}) {
             Err(running) if self.inner.is_fill_purged(&running) => {
                 Ok(self.take_over_fill(key, now))
             }
@@ -73,25 +73,35 @@ impl Store {
     /// Starts to fill a key though a fill of it may be running. New requests do not find the other fill, but
     /// if it becomes complete after all, it is stored. It is for fills that make no progress. Never blocks.
     pub fn take_over_fill(&self, key: &Key, now: u64) -> FillWriter {
+        self.begin_in_place(key, now, |running, fill| running.succeeded_by(fill))
+    }
+
+    /// Starts to fill a key in the place of a running fill, which `replaced` gets with the new one.
+    fn begin_in_place(
+        &self,
+        key: &Key,
+        now: u64,
+        replaced: impl FnOnce(Arc<Fill>, &Arc<Fill>),
+    ) -> FillWriter {
         let inner = &self.inner;
-        match inner.clone().begin_fill(key, now, true) {
+        match inner.begin_fill(key, now, true, replaced) {
             Ok(writer) => writer,
             Err(_) => FillWriter::new(inner.new_fill(key, now, false), inner.clone()),
         }
     }
 
     /// Starts to fill a key for a caller that uses nothing of what is stored or being filled. New requests find this fill
-    /// in place of a running one. If that one has its last byte, they find it until this one has, and no older
-    /// object meanwhile: others may have got it whole. Never blocks.
+    /// in place of a running one, which continues for its readers, and is found again if this one fails. If that
+    /// one has its last byte, they find it until this one has, and no older object meanwhile: others may have got
+    /// it whole. Never blocks.
     pub fn refill(&self, key: &Key, now: u64) -> FillWriter {
         match self.begin_fill(key, now) {
             Ok(writer) => writer,
             Err(running) if running.has_last_byte() => {
                 // Of the two, the one that is complete last is kept.
-                running.set_beside();
                 self.begin_fill_beside(key, now)
             }
-            Err(_) => self.take_over_fill(key, now),
+            Err(_) => self.begin_in_place(key, now, |running, fill| fill.hide(running)),
         }
     }
 
@@ -100,7 +110,7 @@ impl Store {
     /// looked up. Never blocks.
     pub fn begin_fill_beside(&self, key: &Key, now: u64) -> FillWriter {
         let fill = self.inner.new_fill(key, now, true);
-        fill.set_beside();
+        fill.set_beside(true);
         FillWriter::new(fill, self.inner.clone())
     }
 
@@ -131,20 +141,25 @@ impl Store {
 
 impl StoreInner {
     fn begin_fill(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         key: &Key,
         now: u64,
         replace: bool,
+        replaced_by: impl FnOnce(Arc<Fill>, &Arc<Fill>),
     ) -> Result<FillWriter, Arc<Fill>> {
         let fill = self.new_fill(key, now, true);
         let evicted = |hash, bytes| self.discard_entry(hash, bytes);
         match self.index.begin(key, &fill, now, replace, evicted) {
             BeginResult::Started { replaced } => {
-                replaced.into_iter().for_each(|replaced| replaced.succeeded_by(&fill));
-                Ok(FillWriter::new(fill, self))
+                if let Some(replaced) = replaced {
+                    replaced_by(replaced, &fill);
+                }
+                Ok(FillWriter::new(fill, self.clone()))
             }
             BeginResult::Running(running) => Err(running),
-            BeginResult::Refused => Ok(FillWriter::new(self.new_fill(key, now, false), self)),
+            BeginResult::Refused => {
+                Ok(FillWriter::new(self.new_fill(key, now, false), self.clone()))
+            }
         }
     }
 

@@ -49,15 +49,17 @@ impl Store {
     /// Looks a key up, counting a use. In memory only; never blocks.
     pub fn lookup(&self, key: &Key, now: u64) -> Lookup {
         let inner = &self.inner;
+        let is_loaded = inner.is_loaded();
         let view = inner.index.count_use(key.hash(), now, |hash, bytes| {
             inner.discard_entry(hash, bytes);
         });
-        inner.describe(key, view)
+        inner.describe(key, view, is_loaded)
     }
 
     /// Looks a key up without counting, for a second lookup after a wait. Never blocks.
     pub fn peek(&self, key: &Key) -> Lookup {
-        self.inner.describe(key, self.inner.index.peek(key.hash()))
+        let is_loaded = self.inner.is_loaded();
+        self.inner.describe(key, self.inner.index.peek(key.hash()), is_loaded)
     }
 
     /// Marks a key as used at `now`, without counting. Never blocks.
@@ -74,7 +76,13 @@ impl Store {
 }
 
 impl StoreInner {
-    fn describe(&self, key: &Key, view: NodeView) -> Lookup {
+    /// Returns whether the loader has walked the whole cache. What the index does not have is final only if this was
+    /// true before the index was asked: the loader may have added it in between, as its last file.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.counters.loaded.load(Ordering::Acquire)
+    }
+
+    fn describe(&self, key: &Key, view: NodeView, is_loaded: bool) -> Lookup {
         let mut view = view;
         let open = view.present.and_then(|present| self.hot.find(key, present.generation));
         let open = self.purge_found(key, &mut view, open);
@@ -84,7 +92,7 @@ impl StoreInner {
             disk_bytes: present.disk_bytes,
             metadata: open.as_ref().map(|open| open.metadata().clone()),
         });
-        let cold = entry.is_none() && !self.counters.loaded.load(Ordering::Acquire);
+        let cold = entry.is_none() && !is_loaded;
         let is_own = |fill: &Arc<Fill>| fill.key().text() == key.text();
         let (fill, placing) = self.purge_fill(view.fill.filter(is_own));
         let NodeView { uses, uncacheable_until, .. } = view;

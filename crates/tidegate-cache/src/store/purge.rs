@@ -249,8 +249,7 @@ impl StoreInner {
         let mut sweep = self.purges.sweep.lock();
         if sweep.through == 0 {
             let inactive = self.options().inactive;
-            let is_loaded = self.counters.loaded.load(Ordering::Acquire);
-            if !is_loaded || !self.purges.is_sweep_due(now, inactive, eager) {
+            if !self.is_loaded() || !self.purges.is_sweep_due(now, inactive, eager) {
                 return report;
             }
             // A rule before which a running fill began needs another sweep after that fill.

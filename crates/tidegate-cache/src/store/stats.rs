@@ -65,7 +65,7 @@ impl StoreInner {
             refused: self.counters.refused.load(Ordering::Relaxed),
             torn: self.counters.torn.load(Ordering::Relaxed),
             disk_errors: self.counters.disk_errors.load(Ordering::Relaxed),
-            loaded: self.counters.loaded.load(Ordering::Acquire),
+            loaded: self.is_loaded(),
         }
     }
 }

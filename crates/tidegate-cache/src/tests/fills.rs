@@ -386,6 +386,28 @@ fn the_end_is_seen_before_the_commit() {
 }
 
 #[test]
+fn a_reader_that_skips_lets_the_writer_go_on() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let writer = begin(&store, &key("a"), 1);
+    publish(&writer, None);
+    let mut reader = writer.fill().reader(0);
+    disk.set_faults(Faults { fail_at: Some(1), fail_on: true, ..Faults::default() });
+    writer.append(body(300, 1).into(), 1);
+    assert!(!writer.flush_step().storing);
+    let (count, waker) = counted();
+    let mut context = Context::from_waker(&waker);
+    let mut waiting = std::pin::pin!(writer.backpressure());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    reader.skip(1000);
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert!(
+        waiting.as_mut().poll(&mut context).is_ready(),
+        "the next byte that is read has not arrived"
+    );
+}
+
+#[test]
 fn a_full_disk_breaks_only_slow_readers() {
     let disk = MemoryDisk::default();
     let store = open(&disk);

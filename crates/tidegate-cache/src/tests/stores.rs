@@ -1,6 +1,7 @@
 //! The store: index, limits, loader, renewal, the memory tier.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 
@@ -271,42 +272,86 @@ fn a_stuck_fill_can_be_taken_over() {
     assert_eq!(served(&store, &key("a")), None);
 }
 
+/// Lets a fill have its last byte.
+fn receive(writer: &FillWriter, at: u64, body: &'static [u8]) {
+    writer.publish_head(Bytes::new(), times(at), Some(body.len() as u64), at);
+    writer.append(Bytes::from_static(body), at);
+}
+
+fn finds(store: &Store, expected: &FillWriter) -> bool {
+    store.lookup(&key("a"), 1).fill.is_some_and(|found| Arc::ptr_eq(&found, expected.fill()))
+}
+
+fn stored_body(store: &Store) -> Vec<u8> {
+    served(store, &key("a")).map(|(_, body)| body).unwrap_or_default()
+}
+
 #[test]
 fn a_refill_hides_no_complete_fill() {
     let check = |is_slow: bool| {
         let store = loaded(&MemoryDisk::default(), options());
-        let running = |expected: &FillWriter| {
-            let found = store.lookup(&key("a"), 1).fill.expect("a fill runs");
-            assert!(Arc::ptr_eq(&found, expected.fill()));
-        };
-        let receive = |writer: &FillWriter, at: u64, body: &'static [u8]| {
-            writer.publish_head(Bytes::new(), times(at), Some(body.len() as u64), at);
-            writer.append(Bytes::from_static(body), at);
-        };
         let first = store.refill(&key("a"), 1);
         let second = store.refill(&key("a"), 2);
-        running(&second);
+        assert!(finds(&store, &second));
         receive(&second, 2, b"second");
         // A client may have the whole of it: another one must not get an older object now.
         let third = store.refill(&key("a"), 3);
-        running(&second);
+        assert!(finds(&store, &second));
         if is_slow {
             receive(&third, 4, b"third");
-            running(&third);
+            assert!(finds(&store, &third));
             assert!(matches!(second.commit(5), Committed::NotStored(None)));
-            running(&third);
+            assert!(finds(&store, &third));
         } else {
             assert!(matches!(second.commit(4), Committed::Stored));
-            assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"second".to_vec()));
+            assert_eq!(stored_body(&store), b"second");
             receive(&third, 5, b"third");
-            running(&third);
+            assert!(finds(&store, &third));
         }
         assert!(matches!(third.commit(6), Committed::Stored));
-        assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"third".to_vec()));
+        assert_eq!(stored_body(&store), b"third");
         first.abort("the test is over");
     };
     check(false);
     check(true);
+}
+
+#[test]
+fn a_response_is_not_stored_behind_one_that_was_complete_later() {
+    let check = |later: fn(&Store, &Key, u64) -> FillWriter| {
+        let store = loaded(&MemoryDisk::default(), options());
+        let first = begin(&store, &key("a"), 1);
+        receive(&first, 1, b"first");
+        let later = later(&store, &key("a"), 2);
+        receive(&later, 3, b"later");
+        assert!(matches!(later.commit(4), Committed::Stored));
+        assert!(matches!(first.commit(5), Committed::NotStored(None)));
+        assert_eq!(stored_body(&store), b"later");
+    };
+    check(Store::refill);
+    check(Store::begin_fill_beside);
+}
+
+#[test]
+fn a_refill_that_fails_shows_the_fill_that_it_hid() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let running = begin(&store, &key("a"), 1);
+    running.publish_head(Bytes::new(), times(1), None, 1);
+    let refill = store.refill(&key("a"), 2);
+    assert!(finds(&store, &refill));
+    let mut task = Context::from_waker(Waker::noop());
+    assert!(running.poll_successor(&mut task).is_pending(), "its readers stay");
+    refill.release();
+    assert!(finds(&store, &running));
+    running.append(Bytes::from_static(b"first"), 3);
+    assert!(matches!(running.commit(4), Committed::Stored));
+    assert_eq!(stored_body(&store), b"first");
+
+    let gone = begin(&store, &key("a"), 5);
+    let refill = store.refill(&key("a"), 6);
+    drop(gone);
+    drop(refill);
+    assert!(store.lookup(&key("a"), 7).fill.is_none());
 }
 
 #[test]

@@ -243,17 +243,22 @@ fn found(lookup: &Lookup, request: &Headers) -> LookupStep {
     }
 }
 
-/// Discards a stored object of another variant when a fill is about to replace it that suits this request, or has its last
-/// byte: the origin has changed the fields that tell variants apart.
+/// Discards a stored object that a fill is about to replace where the origin has changed the fields that tell variants apart: one
+/// that this request does not suit, if the fill suits it or has its last byte; and one that it suits, if the fill has its last
+/// byte and is another variant.
 fn newest(lookup: Lookup, request: &Headers) -> Lookup {
     let is_other = |entry: &OpenEntry| {
         meta_of(entry).is_some_and(|meta| !meta.serves(request, &mut Vec::new()))
     };
-    let replaces = |fill: &Arc<Fill>| {
-        let suits = || fill.head_now().is_some() && other_variant(fill, request).is_none();
-        fill.has_last_byte() || suits()
-    };
-    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(replaces) {
+    let is_replaced =
+        lookup.open.as_ref().zip(lookup.fill.as_ref()).is_some_and(|(entry, fill)| {
+            let suits = || fill.head_now().is_some() && other_variant(fill, request).is_none();
+            match fill.has_last_byte() {
+                true => is_other(entry) || !suits(),
+                false => is_other(entry) && suits(),
+            }
+        });
+    match is_replaced {
         true => Lookup { open: None, entry: None, cold: false, ..lookup },
         false => lookup,
     }

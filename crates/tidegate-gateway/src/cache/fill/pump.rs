@@ -29,7 +29,7 @@ enum CopyEnd {
     /// The fetch has logged the reason.
     Broken,
     TooLong,
-    /// Neither file nor reader is left, or no reader of what is not kept.
+    /// No reader is left of what is not kept, or has no file.
     Unwanted,
     /// Another fill fetches the same.
     Replaced(Arc<Fill>),
@@ -248,17 +248,15 @@ impl Pump {
     }
 
     /// Returns the next piece of a body. While the origin pauses, the bytes that have arrived are written, unless
-    /// they are so few that they are written at the end, or the fill is replaced. What does not remain ends with its last
-    /// reader.
+    /// they are so few that they are written at the end, or the fill is replaced. What does not remain, since another server keeps it or
+    /// it is too large, ends with its last reader.
     async fn next(&mut self, body: &mut Body) -> PumpEvent {
         poll_fn(|context| {
             let piece = body.poll_chunk(context);
             // A body that has ended gives its connection back.
             let goes_on = !matches!(piece, Poll::Ready(None));
-            if goes_on
-                && !self.cache.keeps
-                && pin!(self.writer.abandoned()).poll(context).is_ready()
-            {
+            let remains = self.cache.keeps && self.writer.fill().has_file();
+            if goes_on && !remains && pin!(self.writer.abandoned()).poll(context).is_ready() {
                 return Poll::Ready(PumpEvent::Abandoned);
             }
             if let Poll::Ready(piece) = piece {

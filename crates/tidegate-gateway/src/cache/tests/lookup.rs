@@ -75,6 +75,21 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
 }
 
 #[test]
+fn a_whole_fill_tells_variants_apart_where_the_older_object_does_not() {
+    let (store, main) = (store(), Key::new(&b"/a"[..]));
+    // Any request suits it, as no request has this field.
+    drop(begin(&store, &main, "x-z", &request(&[])).commit(1));
+    let filling = begin(&store, &main, "x-y", &request(&[("x-y", "1")]));
+    let by_other_y = request(&[("x-y", "2")]);
+    assert!(looked(&store, &main, &by_other_y).entry.is_some());
+    assert!(filling.finish().is_ok());
+    let other = looked(&store, &main, &by_other_y);
+    assert!(other.entry.is_none() && other.fill.is_none());
+    assert_eq!(other.names, [b"x-y"]);
+    drop(filling);
+}
+
+#[test]
 fn a_request_counts_itself_once_and_none_that_come_after_it() {
     let (store, main) = (store(), Key::new(&b"/a"[..]));
     let (first, other) = (request(&[("x-z", "1")]), request(&[("x-z", "2")]));
