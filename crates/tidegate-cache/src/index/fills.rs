@@ -76,7 +76,7 @@ impl Index {
     pub(crate) fn offer(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place)
-            && fill.removals == self.removals()
+            && fill.removals == self.removals(hash)
         {
             shard.change_live(slot, |live| match &live.fill {
                 Some(known) if Arc::ptr_eq(known, fill) => {}
@@ -110,7 +110,7 @@ impl Index {
             _ if fill.is_superseded() => false,
             Some(known) if Arc::ptr_eq(known, fill) => true,
             Some(known) if known.is_beside() => false,
-            _ => fill.is_beside() && fill.removals == self.removals(),
+            _ => fill.is_beside() && fill.removals == self.removals(fill.key().hash()),
         }
     }
 

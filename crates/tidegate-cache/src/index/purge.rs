@@ -1,7 +1,6 @@
 //! The functions of the index that purges need.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::table::Index;
 use crate::fill::Fill;
@@ -27,7 +26,7 @@ impl Index {
     /// Returns the fill of a key and makes its unshared fills store nothing any more.
     pub(crate) fn only_fill(&self, hash: &KeyHash) -> Option<Arc<Fill>> {
         let (shard, place) = self.nodes.lock(hash);
-        self.removals.fetch_add(1, Ordering::AcqRel);
+        self.count_removal(hash);
         shard.live(shard.find(place)?)?.fill.clone()
     }
 

@@ -17,6 +17,9 @@ const KEY_COST_BYTES: u64 = 128;
 /// Bytes that nginx takes of a zone for itself: a zone of 16 kilobytes holds few keys there, too.
 const ZONE_COST_BYTES: u64 = 8 * 1024;
 
+/// Counters of removals: few keys share one, so that the removal of one seldom concerns the fills of another.
+const REMOVAL_COUNTERS: usize = 4096;
+
 /// Number of locks of the index: enough that a dozen threads seldom contend.
 pub(super) const SHARDS: usize = 32;
 
@@ -41,7 +44,8 @@ pub(crate) struct Index {
     /// The account of the disk in bytes: see [`crate::index`].
     charged: AtomicU64,
     generations: AtomicU64,
-    pub(super) removals: AtomicU64,
+    /// The removals on demand, by a part of the key's hash.
+    removals: Box<[AtomicU64]>,
     /// Whether a key was removed to make room for another: the manager shall make more room.
     pub(super) crowded: AtomicBool,
 }
@@ -71,7 +75,7 @@ impl Index {
             keys_max: AtomicUsize::new(0),
             charged: AtomicU64::new(0),
             generations: AtomicU64::new(1),
-            removals: AtomicU64::new(0),
+            removals: (0..REMOVAL_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             crowded: AtomicBool::new(false),
         };
         index.limit_keys(keys_bytes);
@@ -102,9 +106,19 @@ impl Index {
         crowded
     }
 
-    /// Returns the number of keys that were removed on demand.
-    pub(crate) fn removals(&self) -> u64 {
-        self.removals.load(Ordering::Acquire)
+    /// Returns how often this key, or one of the few that share its counter, was removed on demand.
+    pub(crate) fn removals(&self, hash: &KeyHash) -> u64 {
+        self.removal_counter(hash).load(Ordering::Acquire)
+    }
+
+    /// Counts a removal on demand.
+    pub(super) fn count_removal(&self, hash: &KeyHash) {
+        self.removal_counter(hash).fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn removal_counter(&self, hash: &KeyHash) -> &AtomicU64 {
+        let [a, b, ..] = hash.0;
+        &self.removals[usize::from(u16::from_le_bytes([a, b])) % REMOVAL_COUNTERS]
     }
 
     pub(crate) fn keys(&self) -> usize {
@@ -266,7 +280,7 @@ impl Index {
     /// charged until that has been removed.
     pub(crate) fn remove(&self, hash: &KeyHash) -> Option<NodeView> {
         let (mut shard, place) = self.nodes.lock(hash);
-        self.removals.fetch_add(1, Ordering::AcqRel);
+        self.count_removal(hash);
         let slot = shard.find(place)?;
         let view = view_of(&mut shard, slot);
         self.remove_in(&mut shard, place, slot);

@@ -51,7 +51,9 @@ impl StoreInner {
     /// The first look takes no lock, as most files agree with the index. A file that does not may be in the
     /// middle of a rename or a renewal, so it is examined again under the lock of its path. If it still does
     /// not agree, it is removed from disk and index. An error of the disk changes nothing.
-    pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
+    ///
+    /// Returns the entry and the generation that the index had for it; 0: none.
+    pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<(OpenEntry, u64)>> {
         let is_loaded = self.is_loaded();
         let view = self.index.peek(key.hash());
         let Some(known) = view.present else {
@@ -61,7 +63,7 @@ impl StoreInner {
             return self.open_unknown(key, now);
         };
         if let Some(open) = self.hot.find(key, known.generation) {
-            return Ok(Some(open));
+            return Ok(Some((open, known.generation)));
         }
         let path = self.path_of(key.hash());
         if let Examined::Whole(opened) = self.examine(key.hash(), &path)?
@@ -96,7 +98,7 @@ impl StoreInner {
     }
 
     /// Opens a file that the loader has not reached yet.
-    fn open_unknown(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
+    fn open_unknown(&self, key: &Key, now: u64) -> io::Result<Option<(OpenEntry, u64)>> {
         let _path_lock = self.lock_path(key.hash());
         let path = self.path_of(key.hash());
         let opened = match self.examine(key.hash(), &path)? {
@@ -118,7 +120,7 @@ impl StoreInner {
         };
         Ok(entry.is_of(key).then(|| match generation {
             Some(generation) => self.keep(key.hash(), generation, entry),
-            None => entry,
+            None => (entry, 0),
         }))
     }
 
@@ -249,8 +251,8 @@ impl StoreInner {
         self.hot.forget(hash);
     }
 
-    /// Keeps an entry open, if the index still has the same generation.
-    fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) -> OpenEntry {
+    /// Keeps an entry open, if the index still has the same generation. Returns both.
+    fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) -> (OpenEntry, u64) {
         let known = self.index.peek(hash).present;
         let matches = known.is_some_and(|known| {
             known.generation == generation && known.body_bytes == entry.body_bytes()
@@ -258,7 +260,20 @@ impl StoreInner {
         if matches {
             self.hot.keep(hash, generation, entry.clone());
         }
-        entry
+        (entry, generation)
+    }
+
+    /// Removes the object of this generation; a fill of its key goes on. Returns whether there was one.
+    pub(super) fn remove_generation(&self, hash: &KeyHash, generation: u64) -> io::Result<bool> {
+        let _path_lock = self.lock_path(hash);
+        let Some(bytes) = self.index.take_file(hash, generation) else { return Ok(false) };
+        self.hot.forget(hash);
+        self.index.uncharge(bytes);
+        self.note_removed(hash);
+        match self.disk.remove(&self.path_of(hash)) {
+            Err(error) if !is_absent(&error) => Err(self.counted(REMOVING, error)),
+            _ => Ok(true),
+        }
     }
 
     pub(super) fn remove(&self, hash: &KeyHash) -> io::Result<bool> {

@@ -131,6 +131,12 @@ impl Store {
         self.inner.failures.take()
     }
 
+    /// Removes the object of a generation ([`crate::EntryInfo::generation`]), and not one that was stored since. A running
+    /// fill goes on. Returns whether there was one. Blocks.
+    pub fn remove_generation(&self, key: &Key, generation: u64) -> io::Result<bool> {
+        self.inner.remove_generation(key.hash(), generation)
+    }
+
     /// Removes a key's file. A running fill continues for its present readers and stores nothing, since it
     /// may have read the response that was to be removed. Returns whether there was an entry or a fill.
     /// Blocks.
@@ -171,6 +177,6 @@ impl StoreInner {
         };
         drop(options);
         let now = self.purges.after_all(now);
-        Fill::new(key.clone(), now, storing, self.index.removals(), limits)
+        Fill::new(key.clone(), now, storing, self.index.removals(key.hash()), limits)
     }
 }

@@ -152,14 +152,21 @@ impl StoreInner {
     }
 
     /// Returns an opened entry unless it is purged, or not to be used at all. Blocks.
-    pub(super) fn unless_purged(&self, key: &Key, entry: OpenEntry, now: u64) -> Option<OpenEntry> {
+    ///
+    /// The verdict is about the object of the entry's generation: if another one has been placed meanwhile, that is left alone.
+    pub(super) fn unless_purged(
+        &self,
+        key: &Key,
+        (entry, generation): (OpenEntry, u64),
+        now: u64,
+    ) -> Option<OpenEntry> {
         let mut view = self.index.peek(key.hash());
         let is_of_later = self.purges.is_of_later(entry.metadata(), now);
         match view.present {
-            Some(present) => {
+            Some(present) if present.generation == generation => {
                 let left = match is_of_later {
                     true => {
-                        self.take_out(key, present.generation);
+                        self.take_out(key, generation);
                         None
                     }
                     false => self.purge_found(key, &mut view, Some(entry)),
@@ -170,8 +177,8 @@ impl StoreInner {
                 }
                 left
             }
-            None if is_of_later => None,
-            None => {
+            _ if is_of_later => None,
+            _ => {
                 let (verdict, _) = self.purges.effect_on(entry.key_text(), entry.metadata(), 0);
                 match verdict {
                     PurgeEffect::Kept => Some(entry),

@@ -6,20 +6,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::purges;
 use super::support::*;
 use crate::fake::MemoryDisk;
 use crate::index::Index;
 use crate::sync::Mutex;
-use crate::{Committed, DirectoryItem, Disk, FileHandle, Store};
+use crate::{Committed, DirectoryItem, Disk, FileHandle, Purge, Store};
 
 type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// Calls back once before a file is created, and once after one is renamed.
+/// Calls back once before a file is created, and once after one is opened or renamed.
 #[derive(Default)]
 struct HookedDisk {
     inner: MemoryDisk,
     before_create: Hook,
     after_rename: Hook,
+    after_open: Hook,
     /// The error of the next such call.
     open_error: Mutex<Option<io::ErrorKind>>,
     rename_error: Mutex<Option<io::ErrorKind>>,
@@ -40,7 +42,11 @@ impl Disk for HookedDisk {
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
         match self.open_error.lock().take() {
             Some(error) => Err(error.into()),
-            None => self.inner.open(path),
+            None => {
+                let opened = self.inner.open(path);
+                call(&self.after_open);
+                opened
+            }
         }
     }
 
@@ -176,6 +182,59 @@ fn a_file_missed_once_is_not_forgotten() {
     *disk.open_error.lock() = Some(io::ErrorKind::Other);
     assert!(store.open_entry(&key("a"), 2).is_err(), "a failing disk is no miss");
     assert!(served(&store, &key("a")).is_some());
+}
+
+/// The object that a purge concerns is replaced while it is opened.
+#[test]
+fn a_purge_leaves_an_object_that_is_stored_meanwhile() {
+    for soft in [false, true] {
+        let (disk, store) = hooked();
+        purges::put(&store, "a", "", 1);
+        // After a restart it is not open.
+        drop(store);
+        let store = Store::open(options(), disk.clone()).expect("open");
+        load(&store);
+        store.read_metadata_by(purges::reader);
+        let purge = Purge { scope: purges::prefix("a"), soft };
+        store.purge(purge, 2).expect("purged");
+        let other = store.clone();
+        *disk.after_open.lock() = Some(Box::new(move || purges::put(&other, "a", "", 3)));
+        let opened = store.open_entry(&key("a"), 4).expect("disk");
+        assert_eq!(opened.is_some(), soft, "the older one is purged");
+        assert_eq!(purges::state(&store, "a", 5), "fresh");
+        assert_eq!(disk.inner.paths().len(), 1);
+    }
+}
+
+#[test]
+fn the_removal_of_another_key_concerns_no_unshared_fill() {
+    let store = loaded(&MemoryDisk::default(), options());
+    fill(&store, &key("a"), "m", b"old", 1);
+    let writer = store.begin_fill_beside(&key("a"), 2);
+    writer.publish_head(Bytes::new(), times(2), None, 2);
+    store.remove(&key("b")).expect("disk");
+    assert!(matches!(writer.commit(3), Committed::Stored));
+    let writer = store.begin_fill_beside(&key("a"), 4);
+    writer.publish_head(Bytes::new(), times(4), None, 4);
+    store.remove(&key("a")).expect("disk");
+    assert!(matches!(writer.commit(5), Committed::NotStored(None)));
+}
+
+#[test]
+fn a_removal_by_generation_leaves_what_was_stored_since() {
+    let store = loaded(&MemoryDisk::default(), options());
+    fill(&store, &key("a"), "m", b"old", 1);
+    let old = store.lookup(&key("a"), 2).entry.expect("an object").generation;
+    fill(&store, &key("a"), "m", b"new", 3);
+    assert!(!store.remove_generation(&key("a"), old).expect("disk"));
+    assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(b"new".to_vec()));
+    let new = store.lookup(&key("a"), 4).entry.expect("an object").generation;
+    let running = begin(&store, &key("a"), 5);
+    assert!(store.remove_generation(&key("a"), new).expect("disk"));
+    let found = store.lookup(&key("a"), 6);
+    assert!(found.entry.is_none() && found.fill.is_some());
+    assert_eq!(store.stats().disk_bytes, 0);
+    drop(running);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
     Times,
 };
 
-fn prefix(text: &str) -> Scope {
+pub(super) fn prefix(text: &str) -> Scope {
     Scope::Prefix(text.as_bytes().into())
 }
 
@@ -30,7 +30,7 @@ fn soft(scope: Scope) -> Purge {
 }
 
 /// Reads the metadata of the tests: the moment of the request, then tags.
-fn reader(metadata: &[u8]) -> Option<PurgeMetadata<'_>> {
+pub(super) fn reader(metadata: &[u8]) -> Option<PurgeMetadata<'_>> {
     let text = std::str::from_utf8(metadata).ok()?;
     let (requested_at, tags) = text.split_once(' ').unwrap_or((text, ""));
     Some(PurgeMetadata { requested_at: requested_at.parse().ok()?, tags: tags.as_bytes() })
@@ -50,7 +50,7 @@ fn lasting(created: u64) -> Times {
 }
 
 /// Fills a key as a caller does: with the moment that the fill returns.
-fn put(store: &Store, name: &str, tags: &str, now: u64) {
+pub(super) fn put(store: &Store, name: &str, tags: &str, now: u64) {
     let writer = begin(store, &key(name), now);
     let metadata = format!("{} {tags}", writer.fill().started_at());
     writer.publish_head(Bytes::from(metadata), lasting(now), None, now);
@@ -59,7 +59,7 @@ fn put(store: &Store, name: &str, tags: &str, now: u64) {
 }
 
 /// Returns `fresh`, `stale` or `none`, as a lookup and an opening see a key; they must agree.
-fn state(store: &Store, name: &str, now: u64) -> &'static str {
+pub(super) fn state(store: &Store, name: &str, now: u64) -> &'static str {
     let shown = |valid_until: Option<u64>| match valid_until {
         None => "none",
         Some(until) if now < until => "fresh",

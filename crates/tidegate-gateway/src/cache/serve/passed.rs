@@ -104,7 +104,8 @@ pub(crate) async fn pass_head(
         HeadVerdict::Remove => {
             // Purges by key are by main key: they concern all variants.
             zone.invalidate([main], now);
-            blocking::run(move || store.remove(&key)).await
+            // A newer one that was stored meanwhile is not what was compared.
+            blocking::run(move || store.remove_generation(&key, generation)).await
         }
     };
     GatewayState::of(x).head = Some(head);
