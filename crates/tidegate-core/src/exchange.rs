@@ -88,6 +88,9 @@ impl Deref for LocationRef {
     }
 }
 
+/// Variables that are evaluated one for the other, at most. Each takes a part of the thread's stack.
+const EVALUATING_MAX: u8 = 100;
+
 /// One request and its response. A new exchange has the defaults of all parts; so has a recycled one.
 pub struct Exchange {
     /// The configuration that the request is served by.
@@ -254,9 +257,17 @@ impl Exchange {
         }
     }
 
-    /// Appends a variable's value; returns `false` when it has none.
+    /// Appends a variable's value; returns `false` when it has none, or when it is the hundredth that is evaluated for another
+    /// one: then they most likely are a circle (nginx: "cycle while evaluating variable").
     pub fn variable(&mut self, id: VariableId, out: &mut Vec<u8>) -> bool {
-        crate::variables::evaluate(self, id, out)
+        if self.progress.evaluating >= EVALUATING_MAX {
+            crate::variables::report_circle(self, id);
+            return false;
+        }
+        self.progress.evaluating += 1;
+        let found = crate::variables::evaluate(self, id, out);
+        self.progress.evaluating -= 1;
+        found
     }
 
     /// Appends the value of the variable of this name in lower case, whether the configuration uses it or

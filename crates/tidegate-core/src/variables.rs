@@ -302,6 +302,13 @@ pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> b
     evaluate_entry(x, &entries[id.0 as usize], &names[id.0 as usize], out)
 }
 
+/// Logs that the variables in use need each other, in nginx's words.
+#[cold]
+pub(crate) fn report_circle(x: &Exchange, id: VariableId) {
+    let name = x.plan.variables.names.get(id.0 as usize).map_or("", |name| name);
+    x.log(Level::Error, format_args!("cycle while evaluating variable \"{name}\""));
+}
+
 /// Calls the setter of a variable whose values live outside of requests.
 pub(crate) fn store(x: &mut Exchange, id: VariableId, value: &[u8]) {
     let plan = x.plan.clone();

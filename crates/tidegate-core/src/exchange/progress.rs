@@ -20,18 +20,27 @@ pub struct Progress {
     pub started: Instant,
     /// The tags of the location for error log lines.
     pub tags: Option<Rc<LogTags>>,
+    /// The variables that are being evaluated, each for the one before it.
+    pub(crate) evaluating: u8,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
         let started = clock::exact_now();
-        Progress { action: FIRST_ACTION, upstream: String::new(), started, tags: None }
+        Progress {
+            action: FIRST_ACTION,
+            upstream: String::new(),
+            started,
+            tags: None,
+            evaluating: 0,
+        }
     }
 }
 
 impl Buffer for Progress {
     fn empty(&mut self) {
-        let Progress { action, upstream, started, tags } = self;
+        let Progress { action, upstream, started, tags, evaluating } = self;
+        *evaluating = 0;
         *action = FIRST_ACTION;
         *tags = None;
         upstream.clear();
@@ -43,8 +52,8 @@ impl Buffer for Progress {
 impl Progress {
     /// Copies action and start for another exchange of the same request.
     pub(crate) fn fork(&self) -> Progress {
-        let Progress { action, upstream: _, started, tags: _ } = *self;
-        Progress { action, upstream: String::new(), started, tags: None }
+        let Progress { action, upstream: _, started, tags: _, evaluating: _ } = *self;
+        Progress { action, upstream: String::new(), started, tags: None, evaluating: 0 }
     }
 }
 

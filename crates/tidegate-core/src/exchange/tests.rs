@@ -167,7 +167,8 @@ fn the_next_request_sees_nothing_of_the_previous_one() {
     check_disposition(disposition);
     check_modules(modules);
     // The time is set when the next request's first byte arrives.
-    let Progress { action, upstream, started: _, tags } = progress;
+    let Progress { action, upstream, started: _, tags, evaluating } = progress;
+    assert_eq!(evaluating, 0);
     assert!(tags.is_none());
     assert_eq!((action, upstream.as_str()), (FIRST_ACTION, ""));
     check_outcome(outcome);
