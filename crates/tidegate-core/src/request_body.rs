@@ -186,6 +186,11 @@ impl RequestBody {
         self.source.is_none()
     }
 
+    /// Returns whether the body has been read and was not kept: nothing can be sent of it any more.
+    pub fn is_spent(&self) -> bool {
+        self.is_present() && self.is_finished() && self.stored.is_none()
+    }
+
     /// Returns whether a body with an announced length of 0 has not been read to its end.
     pub(crate) fn is_unread_and_empty(&self) -> bool {
         self.length == Some(0) && self.source.is_some()

@@ -109,6 +109,11 @@ impl Protocol for ProxySettings {
         self.tls.as_ref()
     }
 
+    /// HTTP/1.0 has no chunks (nginx's manual, `proxy_request_buffering`).
+    fn needs_length(&self) -> bool {
+        self.version == conf::OriginVersion::H10 && self.set_body.is_none()
+    }
+
     fn create(
         &self,
         x: &mut Exchange,

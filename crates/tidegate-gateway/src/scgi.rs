@@ -108,7 +108,9 @@ struct Settings(CgiSettings);
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
-    const NEEDS_LENGTH: bool = true;
+    fn needs_length(&self) -> bool {
+        true
+    }
 
     fn gateway(&self) -> &Arc<GatewaySettings> {
         &self.0.gateway
@@ -119,7 +121,7 @@ impl Protocol for Settings {
     }
 
     /// Makes the request by the SCGI specification: `CONTENT_LENGTH` is the first of the pairs and describes the body
-    /// sent, so a body of unknown length was read before (`NEEDS_LENGTH`); the netstring around the pairs is closed
+    /// sent, so a body of unknown length was read before (`needs_length`); the netstring around the pairs is closed
     /// last, when its length is known; the body follows unframed.
     fn create(
         &self,

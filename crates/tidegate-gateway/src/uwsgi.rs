@@ -156,7 +156,9 @@ struct Settings {
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
-    const NEEDS_LENGTH: bool = true;
+    fn needs_length(&self) -> bool {
+        true
+    }
 
     fn gateway(&self) -> &Arc<GatewaySettings> {
         &self.cgi.gateway

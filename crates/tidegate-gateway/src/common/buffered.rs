@@ -79,7 +79,8 @@ struct BufferedBody<S> {
 /// `*_max_temp_file_size`); without room the origin waits, which is backpressure. A failed disk is treated as full.
 ///
 /// Cancelling: dropping the client's side marks it gone, and the task drops the source when it next runs. The file
-/// has no name, so it is removed with its last handle; a write in progress ends on its pool thread.
+/// has no name, so it is removed with its last handle; a write in progress ends on its pool thread. Bytes that were passed on
+/// as a range of the file are never overwritten (sendfile(2)): further ones get another file.
 struct BufferState<S> {
     source: Box<S>,
     /// `None`: unbuffered.
@@ -174,8 +175,8 @@ impl<S: BodyStream> BufferState<S> {
                 spilled.read = spilled.written;
                 return Some(Some(Ok(Chunk::File(range))));
             }
-            // The client polls again, so all of the file has been sent: it can be overwritten.
-            (spilled.read, spilled.written) = (0, 0);
+            // All of the file has been passed on. It is not used again: the kernel may send its pages still.
+            self.file = None;
         }
         if let Some(bytes) = self.unwritten.take() {
             return Some(Some(Ok(Chunk::Bytes(bytes))));

@@ -39,9 +39,11 @@ pub(crate) trait Protocol: Rewriter + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Whether a request carries the length of its body, so that a body of unknown length is read before the request
+    /// Returns whether a request carries the length of its body, so that a body of unknown length is read before the request
     /// is sent, buffered (`*_request_buffering`) or not.
-    const NEEDS_LENGTH: bool = false;
+    fn needs_length(&self) -> bool {
+        false
+    }
 
     /// Makes the request. The body is taken out of the exchange where it is to be streamed.
     ///
@@ -150,8 +152,14 @@ async fn serve_later<P: Protocol>(
 /// Cancelling: dropped at an await it drops what it awaits: the rest of the client's body remains unread, a query of
 /// the resolver ends, and the origin's connection is closed and not kept.
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
+    let gateway = protocol.gateway();
+    if gateway.pass_request_body && x.request.body.is_spent() {
+        // It would be announced, and its bytes missing.
+        x.log(Level::Error, format_args!("the request's body was sent to another server already"));
+        return Step::Status(500);
+    }
     let reads_first =
-        protocol.gateway().request_buffering || (P::NEEDS_LENGTH && x.request.body.chunked);
+        gateway.request_buffering || (protocol.needs_length() && x.request.body.chunked);
     if reads_first && let Err(step) = read_body(x).await {
         return step;
     }
