@@ -52,8 +52,10 @@ pub async fn accept_connections(front: Rc<Front>, listener: Rc<Listener>, addres
             let is_out = error.raw_os_error().is_some_and(is_out_of_descriptors);
             let level = if is_out { Level::Crit } else { Level::Alert };
             log.say(level, format_args!("accept4() failed ({})", os_error(&error)));
-            if !front.reuse_idle(clock::now()) {
-                tidegate_rt::timer::sleep(EXHAUSTED_PAUSE).await;
+            match front.reuse_idle(clock::now()) {
+                // The tasks of some have to run before they close.
+                true => tidegate_rt::yield_now().await,
+                false => tidegate_rt::timer::sleep(EXHAUSTED_PAUSE).await,
             }
         }
     }
@@ -79,13 +81,19 @@ fn takes_more(front: &Front, taken: usize) -> bool {
 /// # Errors
 /// The event loop is ending.
 async fn wait_for_room(front: &Rc<Front>, listener: &Listener) -> io::Result<()> {
+    let mut has_waited = false;
     loop {
         let room = front.room.notified();
         let count = front.plan().main.worker_connections;
         let is_full = || front.connected() as u64 >= count;
         if !is_full() {
+            if has_waited {
+                // The end of one connection wakes one listener, which may have no client.
+                front.room.notify_one();
+            }
             return Ok(());
         }
+        has_waited = true;
         tidegate_rt::sync::pin!(room);
         tidegate_rt::sync::select! {
             () = room.as_mut() => continue,

@@ -20,6 +20,7 @@ use crate::link::{Link, Order};
 use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
 use crate::session::running::Sessions;
+use crate::starting::StartingConnections;
 use crate::taskless::TasklessConnections;
 
 /// A thread is ahead of the others when it exceeds the mean by more than `AHEAD` connections and one `AHEAD_SHARE`th
@@ -55,6 +56,8 @@ pub struct Front {
     /// The plan if it has a `stream` block.
     session_plan: RefCell<Option<PlanRef>>,
     connections: RefCell<slab::Slab<Weak<Link>>>,
+    /// Connections before their first request or session.
+    pub(crate) starting: StartingConnections,
     /// Connections of QUIC, which have no tasks.
     pub(crate) taskless: TasklessConnections,
     pub(crate) sessions: Sessions,
@@ -80,6 +83,7 @@ impl Front {
             plan: RefCell::new(PlanRef::new(plan)),
             shared,
             connections: RefCell::default(),
+            starting: StartingConnections::default(),
             taskless: TasklessConnections::default(),
             sessions: Sessions::default(),
             parking: Parking::open(),
@@ -121,7 +125,8 @@ impl Front {
 
     /// Returns the number of connections and sessions of this thread.
     pub fn live(&self) -> usize {
-        let with_tasks = self.connections.borrow().len() + self.sessions.count();
+        let with_tasks =
+            self.connections.borrow().len() + self.sessions.count() + self.starting.count();
         with_tasks + self.taskless.count() + self.parking.count()
     }
 
@@ -171,6 +176,7 @@ impl Front {
         self.changed.notify_waiters();
         self.taskless.all().iter().for_each(|connection| connection.drain());
         self.sessions.end_datagrams();
+        self.starting.end_silent();
         self.parking.close_idle(now);
         self.left();
         for link in self.all() {
@@ -199,6 +205,7 @@ impl Front {
     /// Closes all connections and sessions at once (`worker_shutdown_timeout`, fast stop).
     pub fn abort_all(&self) {
         self.parking.close_all();
+        self.starting.end_all();
         self.left();
         self.all().iter().for_each(|link| link.give(Order::Abort));
         self.taskless.all().iter().for_each(|connection| connection.abort());
@@ -208,6 +215,7 @@ impl Front {
     /// Closes at once the connections and sessions that still serve a request of a generation before `generation`.
     pub fn abort_older(&self, generation: u64) {
         self.sessions.abort_older(generation);
+        self.starting.end_older(generation);
         self.parking.close_silent(generation);
         self.left();
         for connection in self.taskless.all() {
@@ -225,8 +233,11 @@ impl Front {
     }
 
     /// Closes the connections that have been idle longest, to make room; connections that may not be closed at `now`
-    /// stay (`keepalive_min_timeout`). Returns `false` if there are none.
+    /// stay (`keepalive_min_timeout`). Those that have not begun go first. Returns `false` if there are none.
     pub(crate) fn reuse_idle(&self, now: Instant) -> bool {
+        if self.starting.reuse(now) {
+            return true;
+        }
         if self.parking.close_oldest(now) {
             self.left();
             return true;

@@ -44,6 +44,7 @@ mod protocol;
 mod serve;
 mod session;
 mod start;
+mod starting;
 mod task;
 mod taskless;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use tidegate_codec::proxy_protocol::{self, ParsedProxy};
 use tidegate_core::client::{Address, Connection, ProxyProtocol};
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::error_log::Level;
+use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
 use tidegate_rt::clock;
 use tidegate_rt::net::Stream;
@@ -19,6 +20,7 @@ use crate::io::Io;
 use crate::link::{Link, Order};
 use crate::listener::{AcceptInfo, Binding, ListenerRef};
 use crate::serve::begin::base_server;
+use crate::starting::StartGuard;
 use crate::tls::HandshakeOwner;
 use crate::{parked_loop, protocol, task};
 
@@ -69,35 +71,45 @@ pub(crate) fn enter(
             };
         }
     };
+    let guard = StartGuard::new(front, plan.generation, input.is_empty());
     let front = front.clone();
     tidegate_rt::spawn_local(async move {
         // Boxed, so that the task stays as small as an idle connection.
-        let starting = start(&front, stream, info, (input, accepted), listener_ref);
-        let Some((io, info, input, multiplexer)) = Box::pin(starting).await else { return };
+        let starting = start(&guard, plan, stream, info, (input, accepted), listener_ref);
+        let started = guard.unless_ended(Box::pin(starting)).await;
+        let Some((io, info, input, multiplexer)) = started.flatten() else { return };
         let link = Link::new(io, info, multiplexer, input, accept_info);
         // Behind its first request, which clients send with the end of the handshake, it needs no task.
         link.give(Order::Park);
         let begun = protocol::greets(&link).then(|| protocol::serve(&front, &link));
-        task::serve(front, link, begun).await;
+        let serving = task::serve(front, link, begun);
+        drop(guard);
+        serving.await;
     });
 }
 
 /// Brings a new connection to the start of HTTP, within the default server's `client_header_timeout`. Returns its byte
 /// stream, what is known of it, the bytes received so far, of which `input` is the first part, and HTTP/2 if it was chosen.
+/// `listener_ref` belongs to `plan`; a later one may have other listeners.
 ///
 /// `None` ends the connection, and is logged where nginx logs it. Dropped at an await, the socket closes without an
 /// alert. Sources: `listen … proxy_protocol`, `listen … ssl`, `client_header_timeout`.
 async fn start(
-    front: &Rc<Front>,
+    guard: &StartGuard,
+    plan: PlanRef,
     stream: Rc<Stream>,
     mut info: Connection,
     (mut input, accepted_at): (Vec<u8>, Instant),
     listener_ref: ListenerRef,
 ) -> Option<(Io, Connection, Vec<u8>, Option<Rc<Multiplexer>>)> {
-    // The plan that `listener_ref` belongs to: there was no await since.
-    let plan = front.plan();
     let limit = header_timeout(&plan, listener_ref);
     let (tls, with_proxy_protocol) = listener_ref.transport(&plan)?;
+    let begun = clock::now();
+    if input.is_empty() && timeout(limit, stream.readable()).await.is_ok() {
+        guard.heard();
+    }
+    // One that was silent for so long is refused below, at once.
+    let limit = limit.saturating_sub(clock::now().saturating_duration_since(begun));
     if with_proxy_protocol {
         match timeout(limit, read_proxy_header(&stream, &mut input)).await {
             Ok(Ok(header)) => info.proxy_protocol = Some(Box::new(header)),

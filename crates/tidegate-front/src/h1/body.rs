@@ -123,6 +123,15 @@ impl H1Body {
         }
     }
 
+    /// As [`H1Body::take`], with the number of bytes. A client that has sent a part of the body waits for no `100 Continue`.
+    fn take_and_count(&mut self) -> (Result<Option<Option<Bytes>>, RequestBodyError>, usize) {
+        let before = self.link.received.borrow().len();
+        let taken = self.take();
+        let count = before - self.link.received.borrow().len();
+        self.expect_continue &= count == 0;
+        (taken, count)
+    }
+
     /// Sends `100 Continue`. It fits into the empty send buffer of a connection whose response has not begun; where it
     /// does not, the client sends the body after its own timeout (RFC 9110 section 10.1.1).
     fn send_continue(&mut self, context: &mut Context<'_>) {
@@ -142,10 +151,8 @@ impl BodySource for H1Body {
             self.send_continue(context);
         }
         loop {
-            let before = self.link.received.borrow().len();
-            let taken = self.take();
-            let counted = &self.client.body_bytes;
-            counted.set(counted.get() + (before - self.link.received.borrow().len()) as u64);
+            let (taken, count) = self.take_and_count();
+            self.client.body_bytes.set(self.client.body_bytes.get() + count as u64);
             if let Some(bytes) = taken? {
                 return Poll::Ready(Ok(bytes));
             }
@@ -154,7 +161,7 @@ impl BodySource for H1Body {
     }
 
     fn take_received(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
-        self.take()
+        self.take_and_count().0
     }
 
     fn trailers(&mut self) -> Option<Headers> {

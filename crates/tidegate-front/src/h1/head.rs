@@ -65,7 +65,7 @@ pub(super) async fn receive(
     let mut options = plan.server(x.routing.server).settings.parse;
     // Where servers parse heads differently, the rules are chosen once the `Host` field is read.
     let differing = servers.parse_rules_differ.then_some(servers);
-    let mut begun = false;
+    let (mut begun, mut has_part) = (false, false);
     loop {
         let preface = match begun || link.info.requests.get() > 0 {
             true => Preface::No,
@@ -73,6 +73,10 @@ pub(super) async fn receive(
         };
         if preface == Preface::Yes {
             return hand_over(link, &plan, servers);
+        }
+        if preface == Preface::Partly && !has_part {
+            has_part = true;
+            x.progress.started = tidegate_rt::clock::batch_now();
         }
         let parsed = {
             let mut input = link.received.borrow_mut();

@@ -27,6 +27,7 @@ use crate::io::Io;
 use crate::listener::ListenerRef;
 use crate::serve::scratch::no_connection;
 use crate::start::{self, AcceptedConnection, BrokenHeader, read_proxy_header};
+use crate::starting::StartGuard;
 use crate::tls::{HandshakeOwner, session_handshake_timeout};
 
 /// Begins a session at an address of `stream`; does nothing if the plan has no such address.
@@ -46,18 +47,30 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
     let client = Some(client);
     let transport = Tcp { stream, client, listener_ref, tls, proxy_protocol, open: Some(open) };
+    let guard = StartGuard::new(front, x.plan.generation, transport.proxy_protocol);
     let front = front.clone();
-    tidegate_rt::spawn_local(async move { begin(&front, x, listener_ref, transport).await });
+    tidegate_rt::spawn_local(async move { begin(&front, guard, x, listener_ref, transport).await });
 }
 
-/// Runs a session from its first byte on: the PROXY header where `listen` says so, then the phases. Dropped at its
+/// Runs a session from its first byte on, which `guard` counts until it is registered: the PROXY header where `listen` says so, then the phases. Dropped at its
 /// awaits (the thread ends), the socket closes; nothing is logged.
-async fn begin(front: &Rc<Front>, mut x: Exchange, listener_ref: ListenerRef, transport: Tcp) {
+async fn begin(
+    front: &Rc<Front>,
+    guard: StartGuard,
+    mut x: Exchange,
+    listener_ref: ListenerRef,
+    transport: Tcp,
+) {
     describe(&x);
-    if transport.proxy_protocol && !read_header(&mut x, &transport.stream).await {
-        return;
+    if transport.proxy_protocol {
+        let read = guard.unless_ended(read_header(&mut x, &transport.stream)).await;
+        if read != Some(true) {
+            return;
+        }
     }
-    super::run(front, x, listener_ref, transport).await;
+    let running = super::run(front, x, listener_ref, transport);
+    drop(guard);
+    running.await;
 }
 
 /// Logs a new client, as nginx does.

@@ -57,6 +57,38 @@ fn a_worker_without_descriptors_keeps_its_connections() {
     server.quit();
 }
 
+/// Connections that wait for the header of the PROXY protocol, or for TLS, are connections.
+#[test]
+fn connections_before_their_first_request_count() {
+    let site = Site::new();
+    let servers = "server { listen 127.0.0.1:{port} proxy_protocol; return 200 old; }";
+    let text = format!(
+        "daemon off; error_log stderr notice; pid {{dir}}/nginx.pid; worker_processes 1;
+         events {{ worker_connections 8; }} http {{ access_log off; {servers} }}"
+    );
+    site.write(&text);
+    let server = site.start();
+    server.wait_log("start worker process ");
+    let silent: Vec<_> = (0..10).map(|_| site.connect()).collect();
+    server.wait_log("8 worker_connections are not enough");
+    drop(silent);
+    // The end waits for one that has begun.
+    let mut begun = site.connect();
+    begun.send("PROXY TCP4 127.0.0.1 ");
+    until(|| {
+        let mut whole = site.connect();
+        whole.send("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n");
+        (whole.get("/") == "old").then_some(())
+    });
+    server.signal(Signal::Quit);
+    server.wait_log("gracefully shutting down");
+    begun.send("127.0.0.1 1 2\r\n");
+    assert_eq!(begun.get("/"), "old");
+    drop(begun);
+    let mut server = server;
+    assert!(server.wait().success());
+}
+
 #[test]
 fn a_start_without_enough_descriptors_says_so() {
     let site = Site::new();
