@@ -42,15 +42,27 @@ pub(crate) fn starred(excerpt: String) -> String {
 }
 
 /// Writes a text as it is, but for keys, which `show` writes: an output of `-T` is what people show to others.
-fn without_keys(mut text: &[u8], out: &mut Vec<u8>, show: impl Fn(&[u8], &mut Vec<u8>)) {
+fn without_keys(all: &[u8], out: &mut Vec<u8>, show: impl Fn(&[u8], &mut Vec<u8>)) {
     let is_between = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b';');
+    let find = |secret: &[u8], from: usize| {
+        let at = all[from..].windows(secret.len()).position(|window| window == secret)?;
+        Some(from + at)
+    };
+    // Each word is searched for once: behind a found one only when that is passed.
+    let mut next = SECRETS.map(|secret| find(secret, 0));
+    let mut text = all;
     loop {
-        let found = SECRETS.iter().filter_map(|secret| {
-            let at = text.windows(secret.len()).position(|window| window == *secret)?;
-            Some((at, at + secret.len()))
-        });
-        let Some((at, end)) = found.min() else { return out.extend_from_slice(text) };
-        let before = at.checked_sub(1).map(|at| text[at]);
+        let from = all.len() - text.len();
+        for (next, secret) in next.iter_mut().zip(SECRETS) {
+            if next.is_some_and(|at| at < from) {
+                *next = find(secret, from);
+            }
+        }
+        let found =
+            next.iter().zip(SECRETS).filter_map(|(at, secret)| Some(((*at)?, secret.len())));
+        let Some((at, length)) = found.min() else { return out.extend_from_slice(text) };
+        let before = (at > from).then(|| all[at - 1]);
+        let end = at - from + length;
         out.extend_from_slice(&text[..end]);
         text = &text[end..];
         if before.is_some_and(|byte| !is_between(byte)) {

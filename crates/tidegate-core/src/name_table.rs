@@ -16,6 +16,8 @@ pub(crate) struct NameTable<V> {
     /// Places in `entries` by the hash of their names.
     places: HashTable<usize>,
     hasher: RandomState,
+    /// The bytes of the longest name: no longer one is searched for, so that it costs nothing.
+    longest: usize,
 }
 
 impl<V> Default for NameTable<V> {
@@ -25,6 +27,7 @@ impl<V> Default for NameTable<V> {
             entries: Vec::new(),
             places: HashTable::new(),
             hasher: RandomState::default(),
+            longest: 0,
         }
     }
 }
@@ -36,8 +39,8 @@ impl<V> NameTable<V> {
 
     /// Returns the value of a name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&V> {
-        // Most tables of wildcards are empty.
-        if self.is_empty() {
+        // Most tables of wildcards are empty, and clients send names of any length.
+        if self.is_empty() || name.len() > self.longest {
             return None;
         }
         let place = self.place(self.hasher.hash_one(name), name)?;
@@ -53,10 +56,11 @@ impl<V> NameTable<V> {
         if let Some(place) = self.place(hash, name) {
             return Err(&self.entries[place].1);
         }
+        self.longest = self.longest.max(name.len());
         self.text.extend_from_slice(name);
         let place = self.entries.len();
         self.entries.push((self.text.len(), value));
-        let NameTable { text, entries, places, hasher } = self;
+        let NameTable { text, entries, places, hasher, .. } = self;
         places.insert_unique(hash, place, |place| hasher.hash_one(name_at(text, entries, *place)));
         Ok(())
     }

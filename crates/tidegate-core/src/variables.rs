@@ -255,17 +255,21 @@ impl VariableTable {
     /// Returns errors for names that are used and not defined.
     pub fn unresolved(&self) -> Vec<Diagnostic> {
         let entries = self.entries.iter().zip(&self.names);
-        entries
-            .filter_map(|(entry, name)| match entry {
-                Entry::Unresolved(span) => Some(self.unknown(name, *span)),
-                _ => None,
-            })
-            .collect()
+        let unresolved = entries.filter_map(|(entry, name)| match entry {
+            Entry::Unresolved(span) => Some((name, *span)),
+            _ => None,
+        });
+        let is_guessed = |number: usize| number < GUESSES_MAX;
+        let made = unresolved.enumerate();
+        made.map(|(number, (name, span))| self.unknown(name, span, is_guessed(number))).collect()
     }
 
-    fn unknown(&self, name: &str, span: Span) -> Diagnostic {
+    fn unknown(&self, name: &str, span: Span, is_guessed: bool) -> Diagnostic {
         let diagnostic =
             Diagnostic::emerg(format!("unknown \"{name}\" variable")).at(span).label("not defined");
+        if !is_guessed {
+            return diagnostic;
+        }
         let candidates = self.declared.keys().copied();
         match tidegate_conf::closest(name, candidates) {
             Some(close) => diagnostic.help(format!("did you mean `${close}`?")),
@@ -283,6 +287,9 @@ impl VariableTable {
         self.ids.get(name).copied()
     }
 }
+
+/// Unknown names for which a known one is suggested: the comparison with all known ones takes a while.
+const GUESSES_MAX: usize = 100;
 
 /// Appends the value of variable `id`; returns `false` when it has none.
 pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {

@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::client::Address;
 use tidegate_core::settings::Satisfy;
@@ -24,7 +26,8 @@ pub(crate) struct Access;
 /// The rules of one block, in configuration order.
 #[derive(Clone, Default)]
 pub(crate) struct Conf {
-    rules: Vec<AccessRule>,
+    /// Shared with the blocks that inherit them.
+    rules: Arc<Vec<AccessRule>>,
     warnings: Vec<Diagnostic>,
 }
 
@@ -118,7 +121,7 @@ fn add(conf: &mut Conf, args: &Args<'_>, deny: bool) -> Result<(), Diagnostic> {
             Clients::Network(network)
         }
     };
-    conf.rules.push(AccessRule { clients, deny });
+    Arc::make_mut(&mut conf.rules).push(AccessRule { clients, deny });
     Ok(())
 }
 

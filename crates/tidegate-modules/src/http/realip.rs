@@ -32,7 +32,8 @@ pub(crate) struct RealIp;
 /// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
-    trusted: Vec<Trusted>,
+    /// Shared with the blocks that inherit them.
+    trusted: Arc<Vec<Trusted>>,
     header: Option<AddressSource>,
     recursive: Option<bool>,
     warnings: Vec<Diagnostic>,
@@ -162,14 +163,14 @@ const ROWS: &[Directive<Conf>] = &[
 fn trust(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let text = args.text(0)?;
     if text == "unix:" {
-        conf.trusted.push(Trusted::Unix);
+        Arc::make_mut(&mut conf.trusted).push(Trusted::Unix);
         return Ok(());
     }
     if let Some((network, exact)) = Network::parse(text) {
         if !exact {
             conf.warnings.push(network::meaningless_bits(args, 0));
         }
-        conf.trusted.push(Trusted::Network(network));
+        Arc::make_mut(&mut conf.trusted).push(Trusted::Network(network));
         return Ok(());
     }
     let failed = || args.error(0, format!("host not found in set_real_ip_from \"{text}\""));
@@ -177,7 +178,7 @@ fn trust(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         return Err(failed());
     }
     for ip in args.names.addresses(text).map_err(|_| failed())? {
-        conf.trusted.push(Trusted::Network(Network::single(ip)));
+        Arc::make_mut(&mut conf.trusted).push(Trusted::Network(Network::single(ip)));
     }
     Ok(())
 }
@@ -196,7 +197,7 @@ fn source(name: &[u8]) -> AddressSource {
 /// The settings of a location.
 #[derive(Debug)]
 struct RealIpRules {
-    trusted: Vec<Trusted>,
+    trusted: Arc<Vec<Trusted>>,
     source: AddressSource,
     recursive: bool,
 }

@@ -181,6 +181,8 @@ pub(super) struct Renderer {
     queue: VecDeque<Item>,
     /// Bytes of text in the queue.
     queued_bytes: u64,
+    /// Includes in the queue.
+    includes: usize,
 }
 
 impl Renderer {
@@ -195,6 +197,7 @@ impl Renderer {
             captures,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            includes: 0,
         }
     }
 
@@ -258,6 +261,7 @@ impl Renderer {
         set: Option<Vec<u8>>,
     ) {
         let state = State::Running(subrequest.run());
+        self.includes += 1;
         self.queue.push_back(Item::Include(Box::new(Include { state, stub, set })));
     }
 
@@ -297,6 +301,7 @@ impl Renderer {
                     let recorded = command.name != b"endblock" && source.record(&command.raw);
                     if !recorded
                         && (self.command(source, &command)
+                            || self.includes >= INCLUDES_MAX
                             || self.queued_bytes >= WAITING_BYTES_MAX as u64)
                     {
                         return true;
@@ -338,7 +343,10 @@ impl Renderer {
                     self.queued_bytes -= chunk.length();
                     out.put(chunk).await;
                 }
-                Item::Include(include) => self.include(*include, out).await?,
+                Item::Include(include) => {
+                    self.includes -= 1;
+                    self.include(*include, out).await?;
+                }
                 Item::Block(source) => self.block(source),
             }
         }
@@ -399,12 +407,14 @@ impl Renderer {
 
     /// Runs a block and puts its output in front of the queue.
     fn block(&mut self, mut source: Box<PageSource>) {
-        let mut rest = std::mem::take(&mut self.queue);
+        let (mut rest, includes) =
+            (std::mem::take(&mut self.queue), std::mem::take(&mut self.includes));
         if self.render(&mut source) {
             self.queue.push_back(Item::Block(source));
         } else {
             self.finish_source(&mut source);
         }
         self.queue.append(&mut rest);
+        self.includes += includes;
     }
 }

@@ -28,6 +28,9 @@ pub(super) struct Command {
     pub raw: Bytes,
 }
 
+/// No command that is shorter is too long.
+const COMMAND_BYTES_MIN: usize = 16 * 1024;
+
 /// The part of a page that has been received and not yet been split.
 pub(super) struct Tokenizer {
     pending: Bytes,
@@ -64,8 +67,8 @@ impl Tokenizer {
     /// | a malformed command | why; then all is skipped to the next `-->` |
     ///
     /// Invariant: what is returned and what is pending are the page in its order; of skipped bytes only what may be
-    /// a part of `-->` is kept. The number and lengths of a command's parameters are bounded, so pending is as
-    /// well.
+    /// a part of `-->` is kept. The number and lengths of a command's parameters are bounded, and so is the
+    /// command.
     pub(super) fn next(&mut self) -> Option<Token> {
         if self.skipping {
             let Some(end) = memmem::find(&self.pending, CLOSE) else {
@@ -86,6 +89,11 @@ impl Tokenizer {
         }
     }
 
+    /// Returns the most bytes of a command: those of its parameters, with room around them.
+    fn command_bytes_max(&self) -> usize {
+        COMMAND_BYTES_MIN.max(2 * PARAMETERS_MAX * self.value_bytes_max)
+    }
+
     /// Returns the rest at the page's end; a command without an end is dropped, as in nginx.
     pub(super) fn finish(&mut self) -> Option<Bytes> {
         let left = std::mem::take(&mut self.pending);
@@ -99,6 +107,12 @@ impl Tokenizer {
                 let length = reader.at;
                 command.raw = self.pending.split_to(length);
                 Some(Token::Command(command))
+            }
+            Err(TagError::Incomplete) if self.pending.len() > self.command_bytes_max() => {
+                // White space has no other bound.
+                self.pending = self.pending.split_off(OPEN.len());
+                self.skipping = true;
+                Some(Token::Broken("too long SSI command".to_owned()))
             }
             Err(TagError::Incomplete) => None,
             Err(TagError::Broken(message)) => {

@@ -264,3 +264,30 @@ fn a_response_too_long_for_a_variable_breaks_the_page() {
         assert_eq!(bench.get("/page").broken, broken, "{length}");
     }
 }
+
+#[test]
+fn a_command_without_an_end_is_not_kept_for_ever() {
+    let mut tokenizer = Tokenizer::new(40);
+    tokenizer.push("before<!--#include".into());
+    assert_eq!(tokenizer.next(), Some(Token::Text("before".into())));
+    let spaces = " ".repeat(2048);
+    let broken = (0..100).find_map(|_| {
+        tokenizer.push(spaces.clone().into());
+        tokenizer.next()
+    });
+    assert_eq!(broken, Some(Token::Broken("too long SSI command".to_owned())));
+    tokenizer.push("virtual=\"/a\" -->behind".into());
+    assert_eq!(tokenizer.next(), Some(Token::Text("behind".into())));
+}
+
+/// More includes than run at the same time, in one piece of the page and in a block.
+#[test]
+fn many_includes_keep_their_order() {
+    let includes: String =
+        (0..100).map(|n| format!("<!--#include virtual=\"/ret?{n}\"-->")).collect();
+    let output: String = (0..100).map(|n| format!("ret:{n}:/ret")).collect();
+    let block = format!(
+        "<!--#block name=\"b\"-->{includes}<!--#endblock-->[<!--#include virtual=\"/empty\" stub=\"b\"-->]"
+    );
+    check(&[(&format!("[{includes}]"), &format!("[{output}]")), (&block, &format!("[{output}]"))]);
+}
