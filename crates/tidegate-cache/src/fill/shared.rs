@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use super::head::FillHead;
@@ -29,8 +29,9 @@ pub struct Fill {
     superseded: AtomicBool,
     /// Whether the index will not hear of it again. Changed under the lock of its key's shard.
     over: AtomicBool,
-    /// The fill that this one hides from new requests: they find it again if this one fails.
-    hidden: OnceLock<Arc<Fill>>,
+    /// The fill that this one hides from new requests: they find it again if this one fails. Its writer holds it as long as
+    /// it runs.
+    hidden: OnceLock<Weak<Fill>>,
     /// The id by which parts of this object are found that other requests have fetched; 0: none.
     parts_id: AtomicU64,
     /// The value that the writer attached for the readers.
@@ -132,8 +133,12 @@ impl Fill {
         self.beside.store(beside, Ordering::Release);
     }
 
+    /// Notes that all bytes have arrived. A fill that this one hides and that was complete before is not stored behind it.
     pub(crate) fn set_complete(&self) {
         self.complete.store(true, Ordering::Release);
+        if let Some(hidden) = self.hidden().filter(|hidden| hidden.is_complete()) {
+            hidden.set_superseded();
+        }
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -153,13 +158,13 @@ impl Fill {
     }
 
     /// Notes the fill that this one hides.
-    pub(crate) fn hide(&self, other: Arc<Fill>) {
-        let _ = self.hidden.set(other);
+    pub(crate) fn hide(&self, other: &Arc<Fill>) {
+        let _ = self.hidden.set(Arc::downgrade(other));
     }
 
     /// Returns the fill that this one hides, unless the index will not hear of it again.
-    pub(crate) fn hidden(&self) -> Option<&Arc<Fill>> {
-        self.hidden.get().filter(|other| !other.over.load(Ordering::Acquire))
+    pub(crate) fn hidden(&self) -> Option<Arc<Fill>> {
+        self.hidden.get()?.upgrade().filter(|other| !other.over.load(Ordering::Acquire))
     }
 
     pub(crate) fn is_beside(&self) -> bool {

@@ -65,7 +65,9 @@ impl Index {
         let Some(slot) = shard.find(place) else { return };
         let is_known = is_same(shard.live(slot), fill);
         end_fill(&mut shard, slot, fill);
-        if let Some(hidden) = fill.hidden().filter(|_| is_known) {
+        // One that was purged by its key meanwhile stays as it is.
+        let is_meant = |hidden: &Arc<Fill>| is_known && hidden.removals == self.removals(hash);
+        if let Some(hidden) = fill.hidden().filter(is_meant) {
             hidden.set_beside(false);
             shard.change_live(slot, |live| live.fill = Some(hidden.clone()));
         }
@@ -77,6 +79,7 @@ impl Index {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place)
             && fill.removals == self.removals(hash)
+            && !fill.is_superseded()
         {
             shard.change_live(slot, |live| match &live.fill {
                 Some(known) if Arc::ptr_eq(known, fill) => {}

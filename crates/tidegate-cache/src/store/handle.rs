@@ -101,7 +101,7 @@ impl Store {
                 // Of the two, the one that is complete last is kept.
                 self.begin_fill_beside(key, now)
             }
-            Err(_) => self.begin_in_place(key, now, |running, fill| fill.hide(running)),
+            Err(_) => self.begin_in_place(key, now, |running, fill| fill.hide(&running)),
         }
     }
 

@@ -333,6 +333,35 @@ fn a_response_is_not_stored_behind_one_that_was_complete_later() {
 }
 
 #[test]
+fn a_response_that_was_superseded_is_not_offered_again() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let first = begin(&store, &key("a"), 1);
+    receive(&first, 1, b"first");
+    let (second, third) = (store.refill(&key("a"), 2), store.refill(&key("a"), 2));
+    receive(&second, 3, b"second");
+    receive(&third, 4, b"third");
+    // As at the end of a body whose length was announced.
+    second.offer();
+    assert!(finds(&store, &third));
+    assert!(matches!(second.commit(5), Committed::NotStored(None)));
+    assert!(matches!(third.commit(6), Committed::Stored));
+    assert!(matches!(first.commit(7), Committed::NotStored(None)));
+    assert_eq!(stored_body(&store), b"third");
+}
+
+#[test]
+fn a_response_is_not_stored_behind_the_refill_that_hid_it() {
+    let store = loaded(&MemoryDisk::default(), options());
+    let hidden = begin(&store, &key("a"), 1);
+    let refill = store.refill(&key("a"), 2);
+    receive(&hidden, 3, b"hidden");
+    receive(&refill, 4, b"newer");
+    assert!(matches!(refill.commit(5), Committed::Stored));
+    assert!(matches!(hidden.commit(6), Committed::NotStored(None)));
+    assert_eq!(stored_body(&store), b"newer");
+}
+
+#[test]
 fn a_refill_that_fails_shows_the_fill_that_it_hid() {
     let store = loaded(&MemoryDisk::default(), options());
     let running = begin(&store, &key("a"), 1);
