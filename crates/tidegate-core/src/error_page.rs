@@ -60,6 +60,7 @@ fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Stat
         Some(b'/') => {
             if x.request.method != Method::Head {
                 x.request.method = Method::Get;
+                x.request.body.forget_spent();
             }
             let (path, args) = split_args(target);
             StatusResult::Jump(Jump::Path { path, args })

@@ -28,6 +28,7 @@ use crate::variables::VariableId;
 pub use disposition::Disposition;
 pub use lineage::{Inherited, Lineage};
 pub use modules::{Captures, Extensions, ModuleState};
+pub(crate) use progress::Evaluating;
 pub use progress::{Outcome, Progress};
 use recycle::Buffer;
 pub use request::{PathSource, Request};
@@ -260,13 +261,20 @@ impl Exchange {
     /// Appends a variable's value; returns `false` when it has none, or when it is the hundredth that is evaluated for another
     /// one: then they most likely are a circle (nginx: "cycle while evaluating variable").
     pub fn variable(&mut self, id: VariableId, out: &mut Vec<u8>) -> bool {
-        if self.progress.evaluating >= EVALUATING_MAX {
-            crate::variables::report_circle(self, id);
-            return false;
-        }
-        self.progress.evaluating += 1;
+        let depth = match self.progress.evaluating {
+            Evaluating::Circle => return false,
+            Evaluating::Depth(depth) if depth >= EVALUATING_MAX => {
+                crate::variables::report_circle(self, id);
+                self.progress.evaluating = Evaluating::Circle;
+                return false;
+            }
+            Evaluating::Depth(depth) => depth,
+        };
+        self.progress.evaluating = Evaluating::Depth(depth + 1);
         let found = crate::variables::evaluate(self, id, out);
-        self.progress.evaluating -= 1;
+        if depth == 0 || self.progress.evaluating != Evaluating::Circle {
+            self.progress.evaluating = Evaluating::Depth(depth);
+        }
         found
     }
 

@@ -32,7 +32,6 @@ use crate::log_context::choose_tags;
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
 use crate::refused::Refused;
-use crate::request_body::RequestBody;
 use crate::step::{Jump, Step};
 use crate::timeline::{self, Cause};
 
@@ -140,9 +139,7 @@ pub async fn post_action(x: &mut Exchange) {
     };
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
     x.request.method = tidegate_codec::request::Method::Get;
-    if x.request.body.is_spent() {
-        x.request.body = RequestBody::default();
-    }
+    x.request.body.forget_spent();
     let client = std::mem::replace(&mut x.client, Rc::new(NoClient));
     if let Ok(phase) = enter(x, jump) {
         let timeline = x.timeline.clone();

@@ -186,9 +186,16 @@ impl RequestBody {
         self.source.is_none()
     }
 
-    /// Returns whether the body has been read and was not kept: nothing can be sent of it any more.
+    /// Returns whether a part of the body has been read, or all of it, and was not kept: it cannot be sent any more.
     pub fn is_spent(&self) -> bool {
-        self.is_present() && self.is_finished() && self.stored.is_none()
+        self.is_present() && self.received > 0 && self.stored.is_none()
+    }
+
+    /// Makes the request one without a body if that is spent; the rest is left to the driver. For requests that become others.
+    pub fn forget_spent(&mut self) {
+        if self.is_spent() {
+            (self.length, self.chunked) = (None, false);
+        }
     }
 
     /// Returns whether a body with an announced length of 0 has not been read to its end.

@@ -19,6 +19,7 @@ use crate::io::Io;
 use crate::listener::ListenerRef;
 use crate::session;
 use crate::start::{self, AcceptedConnection};
+use crate::starting::SILENT_MIN;
 
 /// Connections accepted in one event-loop iteration with `multi_accept`: other tasks must run in between.
 const ACCEPT_BATCH: usize = 64;
@@ -81,7 +82,7 @@ fn takes_more(front: &Front, taken: usize) -> bool {
 /// # Errors
 /// The event loop is ending.
 async fn wait_for_room(front: &Rc<Front>, listener: &Listener) -> io::Result<()> {
-    let mut has_waited = false;
+    let (mut has_waited, mut has_logged) = (false, false);
     loop {
         let room = front.room.notified();
         let count = front.plan().main.worker_connections;
@@ -99,12 +100,14 @@ async fn wait_for_room(front: &Rc<Front>, listener: &Listener) -> io::Result<()>
             () = room.as_mut() => continue,
             waits = listener.connection_waits() => waits?,
         }
-        if is_full() && !front.reuse_idle(clock::now()) {
+        if is_full() && !front.reuse_idle(clock::now()) && !has_logged {
+            has_logged = true;
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("{count} worker_connections are not enough"));
         }
         if is_full() {
-            room.await;
+            // Those that are silent make room by and by.
+            let _ = tidegate_rt::timer::timeout(SILENT_MIN, room).await;
         }
     }
 }

@@ -176,7 +176,7 @@ impl Front {
         self.changed.notify_waiters();
         self.taskless.all().iter().for_each(|connection| connection.drain());
         self.sessions.end_datagrams();
-        self.starting.end_silent();
+        self.starting.end_silent(now);
         self.parking.close_idle(now);
         self.left();
         for link in self.all() {

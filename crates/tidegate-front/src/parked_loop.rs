@@ -65,6 +65,7 @@ fn sweep(front: &Rc<Front>, now: Instant) {
     }
     if front.is_draining() {
         front.parking.close_idle(now);
+        front.starting.end_silent(now);
     }
     for link in front.all() {
         let Some(since) = link.state().idle_since() else { continue };

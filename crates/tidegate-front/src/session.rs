@@ -79,23 +79,13 @@ pub(crate) fn exchange(
     Some(x)
 }
 
-/// Runs a session to its end. A panic ends this session alone, and so does an abort.
-pub(crate) async fn run(
-    front: &Rc<Front>,
-    x: Exchange,
-    listener_ref: ListenerRef,
-    transport: impl Transport,
-) {
-    let running = front.sessions.enter(&x);
-    run_entered(front, running, x, listener_ref, transport).await;
-}
-
-/// As [`run`], for a session that was registered before its task runs.
+/// Runs a session to its end; it was registered before ([`Sessions::enter`](running::Sessions::enter)). A panic ends this session
+/// alone, and so does an abort.
 ///
 /// It goes through the phases, then is either passed on to another listener, where it is logged, or logged and closed
 /// here. Invariant: a session is logged once, aborted or not. Dropped during the phases (the thread ends) it is not
 /// logged; dropped while it closes, the last written bytes may not arrive. Source: `pass`, `access_log`.
-async fn run_entered(
+async fn run(
     front: &Rc<Front>,
     running: Running,
     mut x: Exchange,
@@ -173,7 +163,7 @@ fn count_passed(x: &Exchange, zone: Option<&'static Zone>) {
 ///
 /// The server may change twice, by the name in the TLS hello and by the one that `ssl_preread` finds; from there on the
 /// handlers of its location run. A phase ends the walk by a status. Dropped at an await, the session ends where it is:
-/// see [`run_entered`], which alone drops it. Source: nginx's "How nginx processes a TCP/UDP session".
+/// see [`run`], which alone drops it. Source: nginx's "How nginx processes a TCP/UDP session".
 async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl Transport) -> u16 {
     for phase in [Phase::PostRead, Phase::Preaccess, Phase::Access] {
         if let Some(status) = handlers(x, phase).await {

@@ -82,9 +82,9 @@ pub(crate) fn enter(
         // Behind its first request, which clients send with the end of the handshake, it needs no task.
         link.give(Order::Park);
         let begun = protocol::greets(&link).then(|| protocol::serve(&front, &link));
-        let serving = task::serve(front, link, begun);
+        let key = front.enter(&link);
         drop(guard);
-        serving.await;
+        task::serve(front, link, begun, key).await;
     });
 }
 

@@ -17,7 +17,7 @@ use crate::front::Front;
 use crate::parking::reused_of;
 
 /// A client may be silent for so long before it makes room for others.
-const SILENT_MIN: Duration = Duration::from_secs(1);
+pub(crate) const SILENT_MIN: Duration = Duration::from_secs(1);
 
 struct Starting {
     since: Instant,
@@ -29,6 +29,11 @@ struct Starting {
 }
 
 impl Starting {
+    fn is_silent(&self, now: Instant) -> bool {
+        let silent_for = now.saturating_duration_since(self.since);
+        self.silent.get() && !self.ended.get() && silent_for >= SILENT_MIN
+    }
+
     fn end(&self) {
         self.ended.set(true);
         if let Some(task) = self.task.take() {
@@ -51,9 +56,9 @@ impl StartingConnections {
         self.all(|_| true).iter().for_each(|starting| starting.end());
     }
 
-    /// Ends those whose clients have sent nothing.
-    pub(crate) fn end_silent(&self) {
-        self.all(|starting| starting.silent.get()).iter().for_each(|starting| starting.end());
+    /// Ends those whose clients have sent nothing for long.
+    pub(crate) fn end_silent(&self, now: Instant) {
+        self.all(|starting| starting.is_silent(now)).iter().for_each(|starting| starting.end());
     }
 
     /// Ends those that began before a generation.
@@ -63,10 +68,7 @@ impl StartingConnections {
 
     /// Ends those that have been silent longest, to make room; returns `false` if none has been for long.
     pub(crate) fn reuse(&self, now: Instant) -> bool {
-        let mut silent = self.all(|starting| {
-            let silent_for = now.saturating_duration_since(starting.since);
-            starting.silent.get() && !starting.ended.get() && silent_for >= SILENT_MIN
-        });
+        let mut silent = self.all(|starting| starting.is_silent(now));
         silent.sort_by_key(|starting| starting.since);
         silent.iter().take(reused_of(silent.len())).for_each(|starting| starting.end());
         !silent.is_empty()

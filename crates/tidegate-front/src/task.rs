@@ -26,20 +26,15 @@ pub(crate) fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>, now: Instant) {
 /// connections looks at the count before the task is polled.
 pub(crate) fn spawn(front: &Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
     let key = front.enter(&link);
-    tidegate_rt::spawn_local(serve_entered(front.clone(), link, begun, key));
+    tidegate_rt::spawn_local(serve(front.clone(), link, begun, key));
 }
 
-/// Serves a connection until it ends or is parked, from the middle of a request on if that has begun.
-pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
-    let key = front.enter(&link);
-    serve_entered(front, link, begun, key).await;
-}
-
-/// As [`serve`], for a connection that is in the thread's list under `key`.
+/// Serves a connection until it ends or is parked, from the middle of a request on if that has begun. It is in the thread's
+/// list under `key` ([`Front::enter`]).
 ///
 /// Invariant: it is there to its end, in whatever way that happens. Dropped at its await (the thread ends), it stays in a
 /// list that is dropped with the thread.
-async fn serve_entered(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>, key: usize) {
+pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>, key: usize) {
     let end = guarded(&front, &link, begun).await;
     front.leave(key);
     match end {

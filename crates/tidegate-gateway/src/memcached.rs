@@ -143,6 +143,10 @@ impl Protocol for Settings {
         &self.pass
     }
 
+    fn sends_body(&self) -> bool {
+        false
+    }
+
     fn create(
         &self,
         x: &mut Exchange,

@@ -109,6 +109,10 @@ impl Protocol for ProxySettings {
         self.tls.as_ref()
     }
 
+    fn sends_body(&self) -> bool {
+        self.gateway.pass_request_body && self.set_body.is_none()
+    }
+
     /// HTTP/1.0 has no chunks (nginx's manual, `proxy_request_buffering`).
     fn needs_length(&self) -> bool {
         self.version == conf::OriginVersion::H10 && self.set_body.is_none()

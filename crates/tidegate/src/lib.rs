@@ -85,6 +85,8 @@ impl Server {
     /// survive, and so does the first worker, unless there are threads. Later workers are the same binary, started again.
     pub fn run(self) -> ExitCode {
         tidegate_os::held_signals::hold();
+        #[cfg(unix)]
+        master::upgrade::remember_parent();
         for (name, handler) in self.handlers {
             tidegate_handler::server::register(&name, handler);
         }

@@ -298,7 +298,9 @@ impl Master {
     /// Gives up a reload whose configuration cannot be sent to the worker; ends a worker that got none and would wait for ever.
     fn unsent(&mut self, pid: u32, serves: bool, error: &io::Error) {
         // The end of one that has closed its side is reported as such.
-        if error.kind() == io::ErrorKind::BrokenPipe || self.ending != Ending::No {
+        let is_end =
+            matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        if is_end || self.ending != Ending::No {
             return;
         }
         self.say(Level::Emerg, &format!("cannot send to worker process {pid}: {error}"));

@@ -20,8 +20,23 @@ pub struct Progress {
     pub started: Instant,
     /// The tags of the location for error log lines.
     pub tags: Option<Rc<LogTags>>,
-    /// The variables that are being evaluated, each for the one before it.
-    pub(crate) evaluating: u8,
+    pub(crate) evaluating: Evaluating,
+}
+
+/// The variables that are being evaluated, each for the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evaluating {
+    /// How many they are.
+    Depth(u8),
+    /// They were a circle: no further one has a value until the first of them is done. Otherwise two references to a variable
+    /// in its own value would be followed at each depth.
+    Circle,
+}
+
+impl Default for Evaluating {
+    fn default() -> Evaluating {
+        Evaluating::Depth(0)
+    }
 }
 
 impl Default for Progress {
@@ -32,7 +47,7 @@ impl Default for Progress {
             upstream: String::new(),
             started,
             tags: None,
-            evaluating: 0,
+            evaluating: Evaluating::default(),
         }
     }
 }
@@ -40,7 +55,7 @@ impl Default for Progress {
 impl Buffer for Progress {
     fn empty(&mut self) {
         let Progress { action, upstream, started, tags, evaluating } = self;
-        *evaluating = 0;
+        *evaluating = Evaluating::default();
         *action = FIRST_ACTION;
         *tags = None;
         upstream.clear();
@@ -53,7 +68,7 @@ impl Progress {
     /// Copies action and start for another exchange of the same request.
     pub(crate) fn fork(&self) -> Progress {
         let Progress { action, upstream: _, started, tags: _, evaluating: _ } = *self;
-        Progress { action, upstream: String::new(), started, tags: None, evaluating: 0 }
+        Progress { action, started, ..Progress::default() }
     }
 }
 

@@ -168,7 +168,7 @@ fn the_next_request_sees_nothing_of_the_previous_one() {
     check_modules(modules);
     // The time is set when the next request's first byte arrives.
     let Progress { action, upstream, started: _, tags, evaluating } = progress;
-    assert_eq!(evaluating, 0);
+    assert_eq!(evaluating, Evaluating::default());
     assert!(tags.is_none());
     assert_eq!((action, upstream.as_str()), (FIRST_ACTION, ""));
     check_outcome(outcome);

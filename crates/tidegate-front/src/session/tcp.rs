@@ -53,7 +53,7 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
 }
 
 /// Runs a session from its first byte on, which `guard` counts until it is registered: the PROXY header where `listen` says so, then the phases. Dropped at its
-/// awaits (the thread ends), the socket closes; nothing is logged.
+/// awaits (the thread ends), the socket closes; nothing is logged. A silent client that makes room is.
 async fn begin(
     front: &Rc<Front>,
     guard: StartGuard,
@@ -63,14 +63,18 @@ async fn begin(
 ) {
     describe(&x);
     if transport.proxy_protocol {
-        let read = guard.unless_ended(read_header(&mut x, &transport.stream)).await;
-        if read != Some(true) {
-            return;
+        match guard.unless_ended(read_header(&mut x, &transport.stream, &guard)).await {
+            Some(true) => {}
+            Some(false) => return,
+            None => {
+                x.disposition.set_status(super::OK);
+                return phases::log(&mut x);
+            }
         }
     }
-    let running = super::run(front, x, listener_ref, transport);
+    let running = front.sessions.enter(&x);
     drop(guard);
-    running.await;
+    super::run(front, running, x, listener_ref, transport).await;
 }
 
 /// Logs a new client, as nginx does.
@@ -91,12 +95,18 @@ fn describe(x: &Exchange) {
 ///
 /// A broken header is status 400, a late one 200, as nginx has them. Dropped at its await, the session is not logged.
 /// Source: `proxy_protocol_timeout`.
-async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
+async fn read_header(x: &mut Exchange, stream: &Stream, guard: &StartGuard) -> bool {
     let settings = x.location().extensions.of::<SessionSettings>().copied().unwrap_or_default();
     let mut input = Vec::new();
     let limit = settings.proxy_protocol_timeout;
     x.progress.action = "reading PROXY protocol";
-    let status = match timeout(limit, read_proxy_header(stream, &mut input)).await {
+    let reading = async {
+        if stream.readable().await.is_ok() {
+            guard.heard();
+        }
+        read_proxy_header(stream, &mut input).await
+    };
+    let status = match timeout(limit, reading).await {
         Ok(Ok(header)) => {
             let mut info = (*x.connection).clone();
             info.proxy_protocol = Some(Box::new(header));

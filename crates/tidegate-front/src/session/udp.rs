@@ -130,7 +130,7 @@ impl Port {
         let running = front.sessions.enter(&x);
         tidegate_rt::spawn_local(async move {
             let _counted = counted;
-            super::run_entered(&front, running, x, listener_ref, Udp { _entry: entry }).await;
+            super::run(&front, running, x, listener_ref, Udp { _entry: entry }).await;
         });
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn body<S: BodyStream + 'static>(
 ) -> Body {
     let state = BufferState {
         source,
+        is_announced: false,
         file_bytes_max: spool.as_ref().map_or(0, |spool| spool.settings.file_bytes_max),
         spool,
         memory: BodyBuffer::default(),
@@ -91,6 +92,8 @@ struct BufferState<S> {
     /// Bytes older than those in the file.
     memory: BodyBuffer,
     file: Option<SpillFile>,
+    /// A file was announced to the log.
+    is_announced: bool,
     /// Bytes being written into the file, behind all others.
     writing: Option<PendingWrite>,
     /// Bytes that the disk has refused, behind all others.
@@ -222,7 +225,10 @@ impl<S: BodyStream> BufferState<S> {
         let log = |made| self.spool.iter().for_each(|spool| (spool.log)(made));
         match written {
             Ok((file, made)) => {
-                made.iter().for_each(|path| log(Ok(path)));
+                if let Some(path) = made.filter(|_| !self.is_announced) {
+                    log(Ok(&path));
+                    self.is_announced = true;
+                }
                 let spilled = self.file.get_or_insert(SpillFile { file, read: 0, written: 0 });
                 spilled.written += bytes.len() as u64;
             }

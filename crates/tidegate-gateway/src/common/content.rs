@@ -39,6 +39,11 @@ pub(crate) trait Protocol: Rewriter + std::fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Returns whether requests have the client's body.
+    fn sends_body(&self) -> bool {
+        self.gateway().pass_request_body
+    }
+
     /// Returns whether a request carries the length of its body, so that a body of unknown length is read before the request
     /// is sent, buffered (`*_request_buffering`) or not.
     fn needs_length(&self) -> bool {
@@ -128,6 +133,9 @@ async fn serve_later<P: Protocol>(
     gateway: Arc<dyn Gateway>,
     protocol: Arc<P>,
 ) -> Step<'static> {
+    if lacks_body(x, &*protocol) {
+        return Step::Status(500);
+    }
     let has_body = x.request.body.is_present() && x.request.body.stored().is_none();
     if has_body
         && cache.serves(x)
@@ -152,14 +160,11 @@ async fn serve_later<P: Protocol>(
 /// Cancelling: dropped at an await it drops what it awaits: the rest of the client's body remains unread, a query of
 /// the resolver ends, and the origin's connection is closed and not kept.
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
-    let gateway = protocol.gateway();
-    if gateway.pass_request_body && x.request.body.is_spent() {
-        // It would be announced, and its bytes missing.
-        x.log(Level::Error, format_args!("the request's body was sent to another server already"));
+    if lacks_body(x, &*protocol) {
         return Step::Status(500);
     }
     let reads_first =
-        gateway.request_buffering || (protocol.needs_length() && x.request.body.chunked);
+        protocol.gateway().request_buffering || (protocol.needs_length() && x.request.body.chunked);
     if reads_first && let Err(step) = read_body(x).await {
         return step;
     }
@@ -175,6 +180,15 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
         Ok(response) => respond(x, response, protocol.gateway(), &*protocol),
         Err(step) => step,
     }
+}
+
+/// Returns whether the client's body is to be sent, but is no longer there: it would be announced without its bytes. Logs it.
+fn lacks_body<P: Protocol>(x: &Exchange, protocol: &P) -> bool {
+    let lacks = protocol.sends_body() && x.request.body.is_spent();
+    if lacks {
+        x.log(Level::Error, format_args!("the request's body was sent to another server already"));
+    }
+    lacks
 }
 
 /// Returns the target of a request, with all that is needed to create the request.

@@ -352,6 +352,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
     }
     if x.request.method != Method::Head {
         x.request.method = Method::Get;
+        x.request.body.forget_spent();
     }
     let (path, args) = error_page::split_args(place.to_vec());
     let mut decoded = Vec::with_capacity(path.len());

@@ -63,6 +63,8 @@ impl Master {
             return;
         }
         if self.upgrade.newer().is_some() {
+            self.supervisor.reloading(self.current.log());
+            self.supervisor.refused(self.current.number, self.current.log());
             self.worker_stopped = false;
             if !self.children.has_serving_worker() {
                 self.start_worker();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::parent_id;
+use std::sync::OnceLock;
 
 use tidegate_os::{held_signals, inherit, process};
 
@@ -18,6 +19,15 @@ pub(crate) const VARIABLE: &str = "NGINX";
 /// The variable in which those of them are listed that a supervisor opened: files of Unix sockets are its own, whichever
 /// binary serves them.
 const SUPERVISORS: &str = "TIDEGATE_SUPERVISORS";
+
+/// The process that has started this one.
+static PARENT: OnceLock<u32> = OnceLock::new();
+
+/// Remembers the parent. To be called first of all: it may end while the configuration is read, and another process be the
+/// parent then.
+pub(crate) fn remember_parent() {
+    PARENT.get_or_init(parent_id);
+}
 
 /// First number of an inherited socket.
 const FIRST: i32 = 3;
@@ -83,7 +93,8 @@ impl std::error::Error for UpgradeError {}
 
 impl Upgrade {
     pub(crate) fn new(arguments: Vec<OsString>, inherited: bool) -> Upgrade {
-        Upgrade { arguments, older: inherited.then(parent_id), newer: None }
+        let older = inherited.then(|| PARENT.get().copied().unwrap_or_else(parent_id));
+        Upgrade { arguments, older, newer: None }
     }
 
     /// Starts the program anew, by the name and arguments that this one was started with.

@@ -71,7 +71,11 @@ fn connections_before_their_first_request_count() {
     server.wait_log("start worker process ");
     let silent: Vec<_> = (0..10).map(|_| site.connect()).collect();
     server.wait_log("8 worker_connections are not enough");
-    drop(silent);
+    // They are closed for those that come behind them.
+    let mut whole = site.connect();
+    whole.send("PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n");
+    assert_eq!(whole.get("/"), "old");
+    drop((silent, whole));
     // The end waits for one that has begun.
     let mut begun = site.connect();
     begun.send("PROXY TCP4 127.0.0.1 ");

@@ -151,6 +151,9 @@ pub(super) fn expand(
     if outer.is_none() && !http.iter().any(|child| is(child, "server") && has(child)) {
         return None;
     }
+    // What holds for all servers, without the servers themselves: each of them searches it.
+    let common: Vec<Statement> =
+        http.iter().filter(|child| !is(child, "server")).cloned().collect();
     let mut issuers: Vec<(String, OwnIssuer)> = Vec::new();
     let mut expanded = Vec::with_capacity(http.len() + 1);
     for child in http {
@@ -181,7 +184,7 @@ pub(super) fn expand(
                 false => exact_names(&child, diagnostics),
             };
             if let (Some(names), Some(block)) = (names, &mut child.block) {
-                let around = Around { own: &block.statements, http, ipv6 };
+                let around = Around { own: &block.statements, http: &common, ipv6 };
                 let added = added(&auto, &names, &around, span);
                 // In front: a redirect comes before the other rules of the server.
                 Arc::make_mut(&mut block.statements).splice(0..0, added);
@@ -238,6 +241,7 @@ fn exact_names(server: &Statement, diagnostics: &mut Vec<Diagnostic>) -> Option<
 struct Around<'a> {
     /// The statements of the server.
     own: &'a [Statement],
+    /// Those of `http`, without its servers.
     http: &'a [Statement],
     ipv6: bool,
 }

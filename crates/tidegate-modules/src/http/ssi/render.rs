@@ -407,14 +407,12 @@ impl Renderer {
 
     /// Runs a block and puts its output in front of the queue.
     fn block(&mut self, mut source: Box<PageSource>) {
-        let (mut rest, includes) =
-            (std::mem::take(&mut self.queue), std::mem::take(&mut self.includes));
+        let mut rest = std::mem::take(&mut self.queue);
         if self.render(&mut source) {
             self.queue.push_back(Item::Block(source));
         } else {
             self.finish_source(&mut source);
         }
         self.queue.append(&mut rest);
-        self.includes += includes;
     }
 }
