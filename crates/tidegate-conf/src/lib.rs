@@ -47,7 +47,7 @@ pub use known::{KnownDirective, known_directives};
 pub use loader::{FsLoader, Loader, NamedFiles};
 pub use parser::{BLOCK_DEPTH_MAX, INCLUDE_DEPTH_MAX, Parser};
 pub use print::{print_statements, print_word};
-pub use registry::{Arity, Directive, Kind, Registry, Row, closest, row, with_prefix};
+pub use registry::{Arity, Directive, GUESSES_MAX, Kind, Registry, Row, closest, row, with_prefix};
 pub use settings::{NoEffect, Setter, Setting, no_effect, optional, setting};
 pub use source::{FileId, SourceFile, SourceMap, Span};
 pub use tree::{Block, Statement, Word};

@@ -418,9 +418,9 @@ pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// The most unknown names of one configuration that get suggestions: each costs a comparison with all
-/// directives, and more would not be read.
-const GUESSES_MAX: usize = 100;
+/// The most unknown names of one configuration that get suggestions ([`closest`]): each costs a comparison with all
+/// known ones, and more would not be read.
+pub const GUESSES_MAX: usize = 100;
 
 /// The longest name in bytes that gets a suggestion.
 const NAME_BYTES_MAX: usize = 64;

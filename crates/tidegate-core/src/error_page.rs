@@ -1,7 +1,6 @@
 //! Responses made from a bare status: `error_page`, redirects, built-in pages.
 
 use bytes::Bytes;
-use tidegate_codec::request::Method;
 use tidegate_codec::{Known, pages};
 
 use crate::body::Body;
@@ -58,10 +57,7 @@ fn closes_connection(status: u16) -> bool {
 fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> StatusResult {
     match target.first() {
         Some(b'/') => {
-            if x.request.method != Method::Head {
-                x.request.method = Method::Get;
-                x.request.body.forget_spent();
-            }
+            x.request.become_get();
             let (path, args) = split_args(target);
             StatusResult::Jump(Jump::Path { path, args })
         }

@@ -259,9 +259,11 @@ impl VariableTable {
             Entry::Unresolved(span) => Some((name, *span)),
             _ => None,
         });
-        let is_guessed = |number: usize| number < GUESSES_MAX;
-        let made = unresolved.enumerate();
-        made.map(|(number, (name, span))| self.unknown(name, span, is_guessed(number))).collect()
+        let numbered = unresolved.enumerate();
+        let made = numbered.map(|(number, (name, span))| {
+            self.unknown(name, span, number < tidegate_conf::GUESSES_MAX)
+        });
+        made.collect()
     }
 
     fn unknown(&self, name: &str, span: Span, is_guessed: bool) -> Diagnostic {
@@ -287,9 +289,6 @@ impl VariableTable {
         self.ids.get(name).copied()
     }
 }
-
-/// Unknown names for which a known one is suggested: the comparison with all known ones takes a while.
-const GUESSES_MAX: usize = 100;
 
 /// Appends the value of variable `id`; returns `false` when it has none.
 pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {

@@ -115,7 +115,7 @@ impl Protocol for ProxySettings {
 
     /// HTTP/1.0 has no chunks (nginx's manual, `proxy_request_buffering`).
     fn needs_length(&self) -> bool {
-        self.version == conf::OriginVersion::H10 && self.set_body.is_none()
+        self.version == conf::OriginVersion::H10 && self.sends_body()
     }
 
     fn create(

@@ -14,6 +14,9 @@ use crate::index::BeginResult;
 use crate::key::Key;
 use crate::writer::FillWriter;
 
+/// Called with a running fill, and with the one that takes its place.
+type Replaced = fn(&Arc<Fill>, &Arc<Fill>);
+
 /// A cache. Cheap to clone; all clones are one cache.
 #[derive(Clone)]
 pub struct Store {
@@ -62,7 +65,7 @@ impl Store {
     /// When the index has no room, or another key of the same hash is being filled, the fill serves its own
     /// readers only: no other request finds it, and nothing is stored.
     pub fn begin_fill(&self, key: &Key, now: u64) -> Result<FillWriter, Arc<Fill>> {
-        match self.inner.begin_fill(key, now, false, |_, _| {}) {
+        match self.inner.begin_fill(key, now, None) {
             Err(running) if self.inner.is_fill_purged(&running) => {
                 Ok(self.take_over_fill(key, now))
             }
@@ -76,15 +79,10 @@ impl Store {
         self.begin_in_place(key, now, |running, fill| running.succeeded_by(fill))
     }
 
-    /// Starts to fill a key in the place of a running fill, which `replaced` gets with the new one.
-    fn begin_in_place(
-        &self,
-        key: &Key,
-        now: u64,
-        replaced: impl FnOnce(Arc<Fill>, &Arc<Fill>),
-    ) -> FillWriter {
+    /// Starts to fill a key in the place of a running fill.
+    fn begin_in_place(&self, key: &Key, now: u64, replaced: Replaced) -> FillWriter {
         let inner = &self.inner;
-        match inner.begin_fill(key, now, true, replaced) {
+        match inner.begin_fill(key, now, Some(replaced)) {
             Ok(writer) => writer,
             Err(_) => FillWriter::new(inner.new_fill(key, now, false), inner.clone()),
         }
@@ -101,7 +99,7 @@ impl Store {
                 // Of the two, the one that is complete last is kept.
                 self.begin_fill_beside(key, now)
             }
-            Err(_) => self.begin_in_place(key, now, |running, fill| fill.hide(&running)),
+            Err(_) => self.begin_in_place(key, now, |running, fill| fill.hide(running)),
         }
     }
 
@@ -150,15 +148,14 @@ impl StoreInner {
         self: &Arc<Self>,
         key: &Key,
         now: u64,
-        replace: bool,
-        replaced_by: impl FnOnce(Arc<Fill>, &Arc<Fill>),
+        replaced: Option<Replaced>,
     ) -> Result<FillWriter, Arc<Fill>> {
         let fill = self.new_fill(key, now, true);
         let evicted = |hash, bytes| self.discard_entry(hash, bytes);
-        match self.index.begin(key, &fill, now, replace, evicted) {
-            BeginResult::Started { replaced } => {
-                if let Some(replaced) = replaced {
-                    replaced_by(replaced, &fill);
+        match self.index.begin(key, &fill, now, replaced.is_some(), evicted) {
+            BeginResult::Started { replaced: running } => {
+                if let (Some(running), Some(replaced)) = (running, replaced) {
+                    replaced(&running, &fill);
                 }
                 Ok(FillWriter::new(fill, self.clone()))
             }

@@ -40,12 +40,7 @@ impl Layout {
     pub(super) fn note(&mut self, text: &[u8], block: Braces) {
         self.last = Some(block);
         let Some(close_indent) = alone_behind(text, block.close.start) else { return };
-        let first = text.get(..block.name.start as usize).unwrap_or(&[]);
-        let near = &first[first.len().saturating_sub(INDENTED_BYTES_MAX)..];
-        let first_line = match line_start(near, near.len() as u32) {
-            0 if near.len() < first.len() => return,
-            start => first.len() - near.len() + start,
-        };
+        let Some(first_line) = near_line_start(text, block.name.start) else { return };
         let indent = indentation(text.get(first_line..).unwrap_or(&[]));
         if close_indent.len() < indent.len() && indent.starts_with(close_indent) {
             self.shallow.get_or_insert(block);
@@ -204,6 +199,16 @@ fn alone_behind(text: &[u8], at: u32) -> Option<&[u8]> {
     match other {
         None => Some(before),
         Some(other) => (before[other] == b'\n').then(|| &before[other + 1..]),
+    }
+}
+
+/// As [`line_start`]; `None` where the line begins more than [`INDENTED_BYTES_MAX`] before the byte.
+fn near_line_start(text: &[u8], at: u32) -> Option<usize> {
+    let begin = (at as usize).saturating_sub(INDENTED_BYTES_MAX);
+    let near = text.get(begin..at as usize)?;
+    match near.iter().rposition(|byte| *byte == b'\n') {
+        Some(found) => Some(begin + found + 1),
+        None => (begin == 0).then_some(0),
     }
 }
 

@@ -54,6 +54,14 @@ recycled!(Request:
 );
 
 impl Request {
+    /// Makes it the GET of an internal redirect, without a body that is spent; HEAD stays.
+    pub fn become_get(&mut self) {
+        if self.method != Method::Head {
+            self.method = Method::Get;
+            self.body.forget_spent();
+        }
+    }
+
     /// Returns the first value of a field.
     pub fn header(&self, known: Known) -> Option<&[u8]> {
         self.head.headers.first(known)

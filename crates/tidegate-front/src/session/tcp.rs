@@ -46,14 +46,25 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
     let Some(x) = super::exchange(plan, listener_ref, info, session) else { return };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
     let client = Some(client);
-    let transport = Tcp { stream, client, listener_ref, tls, proxy_protocol, open: Some(open) };
-    let guard = StartGuard::new(front, x.plan.generation, transport.proxy_protocol);
+    let transport = Tcp { stream, client, listener_ref, tls, open: Some(open) };
+    describe(&x);
     let front = front.clone();
-    tidegate_rt::spawn_local(async move { begin(&front, guard, x, listener_ref, transport).await });
+    if proxy_protocol {
+        let guard = StartGuard::new(&front, x.plan.generation, true);
+        tidegate_rt::spawn_local(async move {
+            begin(&front, guard, x, listener_ref, transport).await;
+        });
+    } else {
+        let running = front.sessions.enter(&x);
+        tidegate_rt::spawn_local(async move {
+            super::run(&front, running, x, listener_ref, transport).await;
+        });
+    }
 }
 
-/// Runs a session from its first byte on, which `guard` counts until it is registered: the PROXY header where `listen` says so, then the phases. Dropped at its
-/// awaits (the thread ends), the socket closes; nothing is logged. A silent client that makes room is.
+/// Runs a session that begins with a header of the PROXY protocol. `guard` counts it until it is registered.
+///
+/// Dropped at its awaits (the thread ends), the socket closes; nothing is logged. A silent client that makes room is.
 async fn begin(
     front: &Rc<Front>,
     guard: StartGuard,
@@ -61,15 +72,12 @@ async fn begin(
     listener_ref: ListenerRef,
     transport: Tcp,
 ) {
-    describe(&x);
-    if transport.proxy_protocol {
-        match guard.unless_ended(read_header(&mut x, &transport.stream, &guard)).await {
-            Some(true) => {}
-            Some(false) => return,
-            None => {
-                x.disposition.set_status(super::OK);
-                return phases::log(&mut x);
-            }
+    match guard.unless_ended(read_header(&mut x, &transport.stream, &guard)).await {
+        Some(true) => {}
+        Some(false) => return,
+        None => {
+            x.disposition.set_status(super::OK);
+            return phases::log(&mut x);
         }
     }
     let running = front.sessions.enter(&x);
@@ -140,7 +148,6 @@ struct Tcp {
     client: Option<Rc<TcpClientStream>>,
     listener_ref: ListenerRef,
     tls: bool,
-    proxy_protocol: bool,
     open: Option<OpenConnection>,
 }
 

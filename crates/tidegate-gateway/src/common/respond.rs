@@ -350,10 +350,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
     if place.starts_with(b"@") {
         return Step::Jump(Jump::Named(place.to_vec()));
     }
-    if x.request.method != Method::Head {
-        x.request.method = Method::Get;
-        x.request.body.forget_spent();
-    }
+    x.request.become_get();
     let (path, args) = error_page::split_args(place.to_vec());
     let mut decoded = Vec::with_capacity(path.len());
     uri::unescape(&path, &mut decoded);

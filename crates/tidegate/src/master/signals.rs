@@ -1,5 +1,6 @@
 //! The master's actions on signals (nginx's manual, "Controlling nginx").
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -198,15 +199,13 @@ impl Master {
 
     fn reopen_logs(&mut self) {
         self.say(Level::Notice, "reopening logs");
-        // Failures are reported below, where the worker's files are opened.
         let mut files: Vec<(PathBuf, File)> = Vec::new();
+        let mut opened = HashSet::new();
         // The worker may serve the one that is pending already.
         for generation in [Some(&self.current), self.pending.as_ref()].into_iter().flatten() {
+            // Failures are reported below, where the worker's files are opened.
             let _ = generation.logs.reopen();
-            for path in &generation.log_paths {
-                if files.iter().any(|(known, _)| known == path) {
-                    continue;
-                }
+            for path in generation.log_paths.iter().filter(|path| opened.insert(*path)) {
                 match generation.logs.append_at_once(path) {
                     Ok(file) => files.push((path.clone(), file)),
                     Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),

@@ -298,8 +298,9 @@ impl Worker {
         self.server.stop();
     }
 
-    /// Changes to a generation. Invariant: it succeeds as a whole or leaves the serving generation as it is. Logs that both generations have continue in one
-    /// file, which the master has opened again. The reply is sent last: the master relies on it.
+    /// Changes to a generation. Invariant: it succeeds as a whole or leaves the serving generation as it is. Logs that both
+    /// generations have continue in one file, which the master has opened again. The reply is sent last: the master
+    /// relies on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
         let reload_state = &self.kept.reload_state;

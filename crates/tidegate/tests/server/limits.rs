@@ -67,7 +67,7 @@ fn connections_before_their_first_request_count() {
          events {{ worker_connections 8; }} http {{ access_log off; {servers} }}"
     );
     site.write(&text);
-    let server = site.start();
+    let mut server = site.start();
     server.wait_log("start worker process ");
     let silent: Vec<_> = (0..10).map(|_| site.connect()).collect();
     server.wait_log("8 worker_connections are not enough");
@@ -89,7 +89,6 @@ fn connections_before_their_first_request_count() {
     begun.send("127.0.0.1 1 2\r\n");
     assert_eq!(begun.get("/"), "old");
     drop(begun);
-    let mut server = server;
     assert!(server.wait().success());
 }
 

@@ -286,6 +286,12 @@ fn winch_ends_the_worker_only() {
     server.quit();
 }
 
+/// Stops a process until it is killed.
+fn suspend(pid: u32) {
+    let stopped = Command::new("kill").arg("-STOP").arg(pid.to_string()).status().unwrap();
+    assert!(stopped.success());
+}
+
 /// A worker that ends by WINCH before it has replied to a reload blocks no later one.
 #[test]
 fn a_worker_that_leaves_without_a_reply_gives_up_the_reload() {
@@ -294,8 +300,7 @@ fn a_worker_that_leaves_without_a_reply_gives_up_the_reload() {
     let server = site.start();
     let worker = server.wait_number("start worker process ");
     assert_eq!(site.get(site.port), "old");
-    let stopped = Command::new("kill").arg("-STOP").arg(worker.to_string()).status().unwrap();
-    assert!(stopped.success());
+    suspend(worker);
     server.signal(Signal::Hangup);
     server.wait_log("reconfiguring");
     // The rest of the reload is done before the next signal is handled.
@@ -343,8 +348,7 @@ fn a_reload_that_the_end_overtakes_leaves_no_socket_files() {
     let mut server = site.start();
     let worker = server.wait_number("start worker process ");
     assert_eq!(site.get(site.port), "old");
-    let stopped = Command::new("kill").arg("-STOP").arg(worker.to_string()).status().unwrap();
-    assert!(stopped.success());
+    suspend(worker);
     site.configure("", &SERVER.replace("return", "listen unix:{dir}/socket; return"));
     server.signal(Signal::Hangup);
     server.wait_log("reconfiguring");

@@ -248,8 +248,8 @@ impl Pump {
     }
 
     /// Returns the next piece of a body. While the origin pauses, the bytes that have arrived are written, unless
-    /// they are so few that they are written at the end, or the fill is replaced. What does not remain, since another server keeps it or
-    /// it is too large, ends with its last reader.
+    /// they are so few that they are written at the end, or the fill is replaced. What does not remain, since another
+    /// server keeps it or it is too large, ends with its last reader.
     async fn next(&mut self, body: &mut Body) -> PumpEvent {
         poll_fn(|context| {
             let piece = body.poll_chunk(context);

@@ -66,12 +66,15 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
     // Requests that the older one suits are served by it until then.
     let found = looked(&store, &main, &by_z);
     assert!(found.entry.is_some());
-    // The whole response is there: the next one is stored beside it, not in its place.
+    finish_beside(&store, &main, &filling, &by_other_y);
+}
+
+/// Ends the body of a response that varies by `x-y`: that to another one is stored beside it, not in its place.
+fn finish_beside(store: &Store, main: &Key, filling: &FillWriter, by_other_y: &Headers) {
     assert!(filling.finish().is_ok());
-    let other = looked(&store, &main, &by_other_y);
+    let other = looked(store, main, by_other_y);
     assert!(other.entry.is_none() && other.fill.is_none());
     assert_eq!(other.names, [b"x-y"]);
-    drop(filling);
 }
 
 #[test]
@@ -82,11 +85,7 @@ fn a_whole_fill_tells_variants_apart_where_the_older_object_does_not() {
     let filling = begin(&store, &main, "x-y", &request(&[("x-y", "1")]));
     let by_other_y = request(&[("x-y", "2")]);
     assert!(looked(&store, &main, &by_other_y).entry.is_some());
-    assert!(filling.finish().is_ok());
-    let other = looked(&store, &main, &by_other_y);
-    assert!(other.entry.is_none() && other.fill.is_none());
-    assert_eq!(other.names, [b"x-y"]);
-    drop(filling);
+    finish_beside(&store, &main, &filling, &by_other_y);
 }
 
 #[test]

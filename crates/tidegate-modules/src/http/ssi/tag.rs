@@ -108,15 +108,13 @@ impl Tokenizer {
                 command.raw = self.pending.split_to(length);
                 Some(Token::Command(command))
             }
-            Err(TagError::Incomplete) if self.pending.len() > self.command_bytes_max() => {
-                // White space has no other bound.
-                self.pending = self.pending.split_off(OPEN.len());
-                self.skipping = true;
-                Some(Token::Broken("too long SSI command".to_owned()))
-            }
-            Err(TagError::Incomplete) => None,
-            Err(TagError::Broken(message)) => {
-                let length = reader.at;
+            Err(TagError::Incomplete) if self.pending.len() <= self.command_bytes_max() => None,
+            Err(error) => {
+                let (length, message) = match error {
+                    TagError::Broken(message) => (reader.at, message),
+                    // White space has no other bound.
+                    TagError::Incomplete => (OPEN.len(), "too long SSI command".to_owned()),
+                };
                 self.pending = self.pending.split_off(length);
                 self.skipping = true;
                 Some(Token::Broken(message))
