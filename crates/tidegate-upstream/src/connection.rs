@@ -15,7 +15,8 @@ use tidegate_rt::timer::{Deadline, timeout};
 use crate::Io;
 use crate::address::address_text;
 use crate::log::{TIMED_OUT, os_error};
-use crate::peers::process_queue::{QueuePlace, WaitingRequest};
+use crate::peers::process_queue::QueuePlace;
+use crate::retry::Event;
 use crate::settings::{FetchSettings, LocalAddress};
 use tidegate_tls::{HandshakeError, TlsConnectError, TlsTarget, connect};
 
@@ -247,8 +248,18 @@ impl OriginConnection {
     }
 
     /// Begins the present request's part in the order of those that want a process, as it is sent.
-    pub(crate) fn enter_order(&mut self, is_new: bool) -> Option<WaitingRequest> {
-        self.place.as_mut()?.send(is_new, clock::exact_now())
+    pub(crate) fn enter_order(&mut self, is_new: bool) {
+        if let Some(place) = &mut self.place {
+            place.send(is_new, clock::exact_now());
+        }
+    }
+
+    /// Ends the present request's wait for a process where that has served it: it has closed the connection, or sent what is
+    /// no response.
+    pub(crate) fn note_failure(&mut self, event: Event) {
+        if let (Some(place), Event::Lost | Event::Invalid) = (&mut self.place, event) {
+            place.responded();
+        }
     }
 
     /// Returns whether nothing has arrived on an idle connection: no early response and no close. Asks the kernel

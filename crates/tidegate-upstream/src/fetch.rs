@@ -23,7 +23,7 @@ use tidegate_rt::clock;
 
 use connecting::{AttemptConnection, ConnectionNeeds, connect};
 pub use failure::READING_HEAD;
-use failure::{AttemptFailure, CONNECTING, SENDING, send_failed};
+use failure::{AttemptFailure, CONNECTING, SENDING, framing_of, send_failed};
 use failure::{failure_of_connect, failure_of_receive, failure_of_send};
 use response_body::{BodyInput, BodyParts};
 use sending::Sending;
@@ -34,6 +34,7 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Remainder;
 use crate::h1::send::{self, UploadEnd};
 use crate::log::{LogContext, TIMED_OUT};
+use crate::peers::process_queue::QueuePlace;
 use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
 use crate::request::{OriginRequest, RequestPayload};
@@ -72,8 +73,9 @@ pub fn fetch(
         unprocessed_left: UNPROCESSED_MAX,
     };
     let given_back = None;
-    let (fresh, shared) = (false, None);
-    let mut fetch = Fetch { request, settings, report, log, retry, now, fresh, shared, given_back };
+    let (fresh, place, shared) = (false, None, None);
+    let mut fetch =
+        Fetch { request, settings, report, log, retry, now, fresh, place, shared, given_back };
     // `run` borrows: passed by value, its data would be in its future twice.
     async move {
         let (accepted, lease) = fetch.run().await?;
@@ -105,6 +107,8 @@ struct Fetch {
     now: Instant,
     /// Requires a new connection: a reused one has just failed.
     fresh: bool,
+    /// The place in the order of those that want a process, while it is not known whether the kept connection is open.
+    place: Option<QueuePlace>,
     /// The connection of the attempt before, if it was shared.
     shared: LastShared,
     given_back: Option<Box<RequestBody>>,
@@ -202,17 +206,21 @@ impl Fetch {
                     }
                     return Ok((accepted, lease));
                 }
-                Decision::SamePeer => {
-                    self.fresh = true;
-                    held = Some(lease);
-                }
-                Decision::NextPeer => {}
+                Decision::SamePeer => held = Some(self.again(lease)),
+                Decision::NextPeer => self.place = None,
                 Decision::GiveUp(status) => {
                     let invalid_header = event == Event::Invalid;
                     return Err(FetchError { invalid_header, ..self.failed(status) });
                 }
             }
         }
+    }
+
+    /// Prepares another try at the same server.
+    fn again(&mut self, lease: Lease) -> Lease {
+        self.fresh = true;
+        self.place = self.place.take().map(QueuePlace::send_again);
+        lease
     }
 
     fn failed(&mut self, status: u16) -> FetchError {
@@ -301,6 +309,7 @@ impl Fetch {
         let wanted = ConnectionNeeds {
             careful: !self.retry.idempotent || !self.retry.repeatable,
             fresh: std::mem::take(&mut self.fresh),
+            place: self.place.take(),
         };
         // Taken apart at once: a name for the complete value would have room in this future across all of its waits.
         let (mut connection, reused, at) =
@@ -315,7 +324,10 @@ impl Fetch {
             let how = if reused { "kept connection to" } else { "connected to" };
             format!("upstream: {how} {}", peer.text)
         });
-        let waiting = connection.enter_order(!reused);
+        connection.enter_order(!reused);
+        if reused {
+            self.place = connection.place.take();
+        }
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.connected(at);
         }
@@ -340,25 +352,21 @@ impl Fetch {
                 attempt.bytes_received = reader.received;
             }
             self.log_error_stream(peer, &mut reader);
-            result?;
+            if let Err(failure) = result {
+                connection.note_failure(failure.event);
+                return Err(failure);
+            }
             if !reader.head().is_interim() {
                 break;
             }
             Box::pin(self.interim(&mut reader, lost)).await?;
         }
-        if let Some(waiting) = waiting {
-            waiting.responded();
+        match &mut connection.place {
+            Some(place) => place.responded(),
+            None => connection.place = self.place.take(),
         }
         let (head, input, codec) = reader.finish();
-        let framing = codec.framing(&head, self.request.method).map_err(|error| {
-            AttemptFailure::reading(Event::Invalid, error.message(head.headers.text()))
-        })?;
-        // An application has no protocol to switch to without a request for it; an HTTP server's 101 is passed on,
-        // and the connection ends behind it.
-        if head.status == 101 && !self.request.upgrade && !matches!(codec, Codec::Http) {
-            let message = "upstream switched protocols unasked".to_owned();
-            return Err(AttemptFailure::reading(Event::Invalid, message));
-        }
+        let framing = framing_of(&head, &codec, &self.request)?;
         if let Some(error) = sending.failure() {
             let upstream = self.request.url(&peer.text);
             self.log.write(Level::Info, &send_failed(error), SENDING, &upstream);

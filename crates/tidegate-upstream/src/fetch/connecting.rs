@@ -9,6 +9,7 @@ use tidegate_rt::clock;
 
 use crate::connection::{ConnectError, OriginConnection, count_handshake};
 use crate::peers::Peer;
+use crate::peers::process_queue::QueuePlace;
 use crate::pool;
 use crate::pool::fit::Fit;
 use crate::pool::handover::{self, PoolSummary};
@@ -25,12 +26,14 @@ pub(super) struct AttemptConnection {
 }
 
 /// The required properties of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct ConnectionNeeds {
     /// The request cannot be sent twice: a kept connection is checked before it is used.
     pub careful: bool,
     /// A kept one has just failed: a new one is required.
     pub fresh: bool,
+    /// The place that it keeps from that one.
+    pub place: Option<QueuePlace>,
 }
 
 /// The wait for a connection. Boxed: most requests find an open one and need no room for waiting.
@@ -40,14 +43,15 @@ type ConnectionFuture<'a> = LocalFuture<'a, Result<AttemptConnection, ConnectErr
 pub(super) fn connect<'a>(
     request: &'a OriginRequest,
     settings: &'a FetchSettings,
-    ConnectionNeeds { careful, fresh }: ConnectionNeeds,
+    needs: ConnectionNeeds,
     peer: &'a Peer,
     now: Instant,
 ) -> Result<AttemptConnection, ConnectionFuture<'a>> {
     let group = &request.group;
     if request.reuse == ConnectionReuse::Briefly {
-        return connect_in_order(request, settings, ConnectionNeeds { careful, fresh }, peer, now);
+        return connect_in_order(request, settings, needs, peer, now);
     }
+    let ConnectionNeeds { careful, fresh, .. } = needs;
     if fresh {
         return Err(Box::pin(obtain(request, settings, peer, None)));
     }
@@ -65,7 +69,7 @@ pub(super) fn connect<'a>(
 fn connect_in_order<'a>(
     request: &'a OriginRequest,
     settings: &'a FetchSettings,
-    ConnectionNeeds { careful, fresh }: ConnectionNeeds,
+    ConnectionNeeds { careful, fresh, place }: ConnectionNeeds,
     peer: &'a Peer,
     now: Instant,
 ) -> Result<AttemptConnection, ConnectionFuture<'a>> {
@@ -76,7 +80,7 @@ fn connect_in_order<'a>(
         pool::close_idle(group, &fit);
         return Err(Box::pin(obtain_in_order(request, settings, peer, careful)));
     }
-    let place = queue.enter(clock::exact_now());
+    let place = place.unwrap_or_else(|| queue.enter(clock::exact_now()));
     if !fresh
         && !careful
         && let Some(mut connection) = pool::take(group, &fit, now)

@@ -2,14 +2,16 @@
 
 use std::io;
 
+use tidegate_codec::response::{ResponseFraming, ResponseHead};
 use tidegate_core::request_body::RequestBodyError;
 
 use crate::connection::ConnectError;
 use crate::h1::receive::ReceiveError;
 use crate::h1::send::SendError;
 use crate::log::os_error;
+use crate::request::OriginRequest;
 use crate::retry::Event;
-use crate::wire::HeadError;
+use crate::wire::{Codec, HeadError};
 
 pub(super) const CONNECTING: &str = "connecting to upstream";
 pub(super) const SENDING: &str = "sending request to upstream";
@@ -34,6 +36,26 @@ impl AttemptFailure {
     pub(super) fn sending(event: Event, message: String) -> AttemptFailure {
         AttemptFailure { event, message, action: SENDING, client_status: None }
     }
+}
+
+/// Returns the framing of a response's body.
+///
+/// # Errors
+/// The head contradicts itself. An application switches protocols without a request for it: it has none to switch to; an
+/// HTTP server's 101 is passed on, and the connection ends behind it.
+pub(super) fn framing_of(
+    head: &ResponseHead,
+    codec: &Codec,
+    request: &OriginRequest,
+) -> Result<ResponseFraming, AttemptFailure> {
+    let framing = codec.framing(head, request.method).map_err(|error| {
+        AttemptFailure::reading(Event::Invalid, error.message(head.headers.text()))
+    })?;
+    if head.status == 101 && !request.upgrade && !matches!(codec, Codec::Http) {
+        let message = "upstream switched protocols unasked".to_owned();
+        return Err(AttemptFailure::reading(Event::Invalid, message));
+    }
+    Ok(framing)
 }
 
 /// A boundary: maps a connection error to the retry machine's event and the log line.

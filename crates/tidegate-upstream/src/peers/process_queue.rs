@@ -4,7 +4,9 @@
 //! threads, and connections go to the oldest ([`line`] has the rule).
 //!
 //! A waiting request ends in one way only: its turn is sent to it, or it leaves the line when it is dropped. A turn that
-//! it cannot use any more goes to the next one. So there is no wait without a connection in use that ends it.
+//! it cannot use any more goes to the next one: by its sender, where it was not yet sent, else by the wait. A request that
+//! leaves before it has a process frees none, and passes nothing on. So turns are as many as connections that come free,
+//! and a wait that none of these ends is ended by the patience of its line.
 
 mod by_number;
 mod line;
@@ -40,23 +42,27 @@ pub(crate) struct ProcessQueue {
     line: Mutex<Line<Waiter>>,
 }
 
-/// A request's place in the order of all. Dropped, its connection is closed, and a process free for the next one.
+/// A request's place in the order of all. Dropped, its connection is closed; if it had a process, this is free for the
+/// next one.
 #[derive(Debug)]
 pub(crate) struct QueuePlace {
     queue: Arc<ProcessQueue>,
     number: u64,
     opening: Opening,
     since: Instant,
-    /// It was sent on a new connection.
-    is_new: bool,
+    stage: Stage,
     is_released: bool,
 }
 
-/// A request on a new connection, until the first byte of its response: it may still wait for a process.
-#[derive(Debug)]
-pub(crate) struct WaitingRequest {
-    queue: Arc<ProcessQueue>,
-    number: u64,
+/// How far a request with a place has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has no connection yet, or has lost the kept one that it was sent on.
+    Unsent,
+    /// On a new connection, without a response: it may wait for a process.
+    There,
+    /// A process serves it; `was_new`: it may have waited for that.
+    Served { was_new: bool },
 }
 
 /// A request that waits for a connection.
@@ -92,6 +98,7 @@ pub(crate) enum Next {
 struct Wait {
     watch: Rc<Watch>,
     number: u64,
+    turn: oneshot::Receiver<Turn>,
     /// The turn was received.
     is_over: bool,
 }
@@ -154,8 +161,9 @@ impl ProcessQueue {
         if let Arrival::Opens(opening) = self.change(|line| line.arrive(number, waiter)) {
             return (self.place(number, opening, clock::exact_now()), None);
         }
-        let mut wait = Wait { watch: patience::watch(self), number, is_over: false };
-        let turn = received.await.unwrap_or(Turn::Open(Opening::Free));
+        let watch = patience::watch(self);
+        let mut wait = Wait { watch, number, turn: received, is_over: false };
+        let turn = (&mut wait.turn).await.unwrap_or(Turn::Open(Opening::Free));
         wait.is_over = true;
         let now = clock::exact_now();
         match turn {
@@ -170,7 +178,7 @@ impl ProcessQueue {
 
     fn place(self: &Arc<ProcessQueue>, number: u64, opening: Opening, now: Instant) -> QueuePlace {
         let queue = self.clone();
-        QueuePlace { queue, number, opening, since: now, is_new: false, is_released: false }
+        QueuePlace { queue, number, opening, since: now, stage: Stage::Unsent, is_released: false }
     }
 
     /// Changes the line.
@@ -185,14 +193,29 @@ impl ProcessQueue {
 
 impl QueuePlace {
     /// Sets the time at which the request is sent; on a new connection it may still wait.
-    pub(crate) fn send(&mut self, is_new: bool, now: Instant) -> Option<WaitingRequest> {
+    pub(crate) fn send(&mut self, is_new: bool, now: Instant) {
         self.since = now;
-        self.is_new = is_new;
-        if !is_new {
-            return None;
+        if is_new {
+            self.stage = Stage::There;
+            self.queue.change(|line| line.sent(self.number, self.opening, now));
+        } else {
+            self.stage = Stage::Served { was_new: false };
         }
-        self.queue.change(|line| line.sent(self.number, self.opening, now));
-        Some(WaitingRequest { queue: self.queue.clone(), number: self.number })
+    }
+
+    /// Marks the request as served: its response has begun, or its process has ended the connection.
+    pub(crate) fn responded(&mut self) {
+        if self.stage == Stage::There {
+            self.stage = Stage::Served { was_new: true };
+            send_there(self.queue.change(|line| line.responded(self.number)));
+        }
+    }
+
+    /// Keeps the place for another connection: the process has closed the kept one, so it is free for this request.
+    pub(crate) fn send_again(mut self) -> QueuePlace {
+        self.stage = Stage::Unsent;
+        self.opening = Opening::Turn;
+        self
     }
 
     /// Decides about the connection behind the response. `now` is exact, as that of [`ProcessQueue::enter`]. Called
@@ -219,7 +242,9 @@ impl QueuePlace {
         if self.queue.waiting.load(Ordering::Relaxed) == 0 && !self.queue.is_full() {
             return Release::Keep;
         }
-        let took = (now.saturating_duration_since(self.since), self.is_new);
+        // What it has waited for a process says nothing about the time of others.
+        let was_new = self.stage != Stage::Served { was_new: false };
+        let took = (now.saturating_duration_since(self.since), was_new);
         let number = self.number;
         let (release, gone) = self.queue.change(|line| line.release(number, took, now, fits));
         send_there(gone);
@@ -229,6 +254,13 @@ impl QueuePlace {
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
+        let leaves_a_process = match self.stage {
+            _ if self.is_released => false,
+            Stage::Unsent => self.opening == Opening::Turn,
+            Stage::There => self.queue.change(|line| line.leave_there(self.number)),
+            Stage::Served { .. } => true,
+        };
+        self.is_released = !leaves_a_process;
         while !self.is_released {
             // The next one opens a connection in place of this one.
             self.is_released = match self.next(|_| false, clock::exact_now()) {
@@ -236,19 +268,6 @@ impl Drop for QueuePlace {
                 Release::Open(waiter) => waiter.open(),
             };
         }
-    }
-}
-
-impl WaitingRequest {
-    /// Marks the request as served: its response has begun.
-    pub(crate) fn responded(self) {
-        send_there(self.queue.change(|line| line.responded(self.number)));
-    }
-}
-
-impl Drop for WaitingRequest {
-    fn drop(&mut self) {
-        self.queue.change(|line| line.leave_there(self.number));
     }
 }
 
@@ -275,10 +294,18 @@ impl Waiter {
 
 impl Drop for Wait {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         let queue = &self.watch.queue;
-        let left = queue.change(|line| line.leave_here(self.number));
-        if !left && !self.is_over {
-            drop(queue.place(self.number, Opening::Turn, clock::exact_now()));
+        // A turn that is sent from now on returns to its sender, who passes it on.
+        self.turn.close();
+        match self.turn.try_recv() {
+            Ok(Turn::Take(_) | Turn::Open(Opening::Turn)) => {
+                drop(queue.place(self.number, Opening::Turn, clock::exact_now()));
+            }
+            Ok(Turn::Open(_)) => {}
+            Err(_) => queue.change(|line| line.leave_here(self.number)),
         }
     }
 }

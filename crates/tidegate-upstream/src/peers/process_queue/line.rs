@@ -171,14 +171,23 @@ impl<W> Line<W> {
         Vec::new()
     }
 
-    /// Removes a request that no longer waits there.
-    pub(super) fn leave_there(&mut self, number: u64) {
-        self.there.remove(number);
+    /// Removes a request that was sent on a new connection and leaves; returns whether a process is free for the next
+    /// one: it was served, or its turn had come.
+    pub(super) fn leave_there(&mut self, number: u64) -> bool {
+        let left = self.there.remove(number);
+        self.empty();
+        left.is_none_or(|there| there.called.is_some() || there.opened <= self.accepted)
     }
 
-    /// Removes a request that waits here; `false`: its turn has come.
-    pub(super) fn leave_here(&mut self, number: u64) -> bool {
-        self.here.remove(number).is_some()
+    /// Removes a request that waits here, if its turn has not come.
+    pub(super) fn leave_here(&mut self, number: u64) {
+        self.here.remove(number);
+        self.empty();
+    }
+
+    /// Without any client that waits the application is not full.
+    fn empty(&mut self) {
+        self.is_full &= self.len() > 0;
     }
 
     /// Decides about the connection of a request that has ended and `took` its time; `is_new`: it may have waited there.

@@ -32,8 +32,7 @@ fn parcel() -> Box<PackedConnection> {
 /// A queue whose application is full: one request was overtaken and called, and the probe is out.
 struct Full {
     queue: Arc<ProcessQueue>,
-    /// They wait at the application.
-    there: Vec<WaitingRequest>,
+    /// The first waits at the application, the probe has no connection yet.
     places: Vec<QueuePlace>,
     /// The moment at which further requests end, in front of which the probe cannot have its response, however busy the machine.
     now: Instant,
@@ -49,17 +48,17 @@ impl Full {
         let queue = Arc::new(ProcessQueue::new(patience));
         let start = clock::exact_now();
         let mut first = queue.enter(start);
-        let waiting = first.send(true, start).expect("it waits");
+        first.send(true, start);
         // Another arrives and ends while the first one waits: it takes no time.
         let mut second = queue.enter(start);
         let later = start + Duration::from_millis(1);
-        assert!(second.send(false, later).is_none());
+        second.send(false, later);
         assert!(matches!(second.release(&fit(), later), Next::Close));
         second.settle();
         assert!(queue.is_full());
         let (probe, none) = queue.wait(fit(), false).await;
         assert!(none.is_none());
-        Full { queue, there: vec![waiting], places: vec![first, probe], now: later }
+        Full { queue, places: vec![first, probe], now: later }
     }
 
     /// Starts a wait, and returns when it is in the line.
@@ -99,8 +98,9 @@ fn a_connection_goes_to_the_oldest_that_waits() {
         let full = Full::new().await;
         let (older, newer) = (full.begin(false).await, full.begin(false).await);
         full.end().expect("one waits").hand(parcel()).expect("it is there");
-        let (place, connection) = older.await.expect("its turn");
+        let (mut place, connection) = older.await.expect("its turn");
         assert!(connection.is_some());
+        place.send(false, clock::exact_now());
         // Dropped, it passes the process on; the next one opens a connection of its own.
         drop(place);
         assert!(newer.await.expect("its turn").1.is_none());
@@ -145,6 +145,62 @@ fn a_turn_that_comes_too_late_goes_to_the_next() {
 }
 
 #[test]
+fn a_turn_between_two_threads_is_given_once() {
+    run(async {
+        let full = Full::new().await;
+        let (leaves, stays) = (full.begin(false).await, full.begin(false).await);
+        let waiter = full.end().expect("one waits");
+        // It leaves while the turn is on its way: the sender passes it on.
+        leaves.abort();
+        assert!(leaves.await.is_err());
+        assert!(!stays.is_finished());
+        let parcel = waiter.hand(parcel()).expect_err("it has left");
+        full.end().expect("the next one").hand(parcel).expect("it is there");
+        assert!(stays.await.expect("its turn").1.is_some());
+    });
+}
+
+#[test]
+fn a_connection_that_is_lost_costs_no_second_turn() {
+    run(async {
+        let full = Full::new().await;
+        let (older, newer) = (full.begin(false).await, full.begin(false).await);
+        full.end().expect("one waits").hand(parcel()).expect("it is there");
+        let (mut place, _) = older.await.expect("its turn");
+        let now = clock::exact_now();
+        place.send(false, now);
+        // The process has closed it. The request keeps its turn, on a connection of its own.
+        let mut place = place.send_again();
+        place.send(true, now);
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        assert!(!newer.is_finished());
+        place.responded();
+        drop(place);
+        assert!(newer.await.expect("its turn").1.is_none());
+    });
+}
+
+#[test]
+fn who_leaves_without_a_process_gives_no_turn() {
+    run(async {
+        let mut full = Full::new().await;
+        let waits = full.begin(false).await;
+        let mut probe = full.places.pop().expect("a probe");
+        probe.send(true, clock::exact_now());
+        drop(probe);
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        assert!(!waits.is_finished(), "no process is free");
+        // The first one had been called.
+        full.places.clear();
+        assert!(waits.await.expect("its turn").1.is_none());
+    });
+}
+
+#[test]
 fn a_wait_ends_without_any_connection_that_comes_free() {
     run(async {
         let full = Full::of(PATIENCE).await;
@@ -171,10 +227,10 @@ fn no_client_waits_when_a_probe_shows_a_free_process() {
         let mut full = Full::new().await;
         let waiting = full.begin(false).await;
         let mut probe = full.places.pop().expect("a probe");
-        probe.send(true, clock::exact_now()).expect("it waits").responded();
+        probe.send(true, clock::exact_now());
+        probe.responded();
         assert!(!full.queue.is_full());
         assert!(waiting.await.expect("its turn").1.is_none());
-        full.there.clear();
         full.places.clear();
         assert_eq!(full.len(), 0);
     });

@@ -39,7 +39,8 @@ enum Event {
     Ask(usize),
     Done(usize),
     Idle(usize, u32),
-    Patience(u64, Duration),
+    /// The end of a pause of the watch over those that wait here.
+    Patience,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,7 @@ struct Model {
     free: usize,
     /// Clients of the requests that wait here.
     here: HashMap<u64, usize>,
+    is_watched: bool,
     asked: Vec<Duration>,
     served: Served,
 }
@@ -97,6 +99,7 @@ impl Load {
             accepting: VecDeque::new(),
             free: self.processes,
             here: HashMap::new(),
+            is_watched: false,
             asked: vec![Duration::ZERO; self.clients + self.foreign],
             served: Served { counts: vec![0; self.clients], ..Served::default() },
         };
@@ -141,7 +144,7 @@ impl Model {
                 Event::Ask(client) => self.ask(client),
                 Event::Done(connection) => self.done(connection),
                 Event::Idle(connection, uses) => self.expire(connection, uses),
-                Event::Patience(number, pause) => self.wait(number, pause),
+                Event::Patience => self.watch(),
             }
             if half.is_none() && self.served.total() >= self.load.requests / 2 {
                 half = Some((self.served.opened, now));
@@ -174,7 +177,9 @@ impl Model {
                 Arrival::Opens(opening) => self.open(client, number, opening),
                 Arrival::Waits => {
                     self.here.insert(number, client);
-                    self.at(self.now + PATIENCE, Event::Patience(number, PATIENCE));
+                    if !std::mem::replace(&mut self.is_watched, true) {
+                        self.at(self.now + PATIENCE, Event::Patience);
+                    }
                 }
             }
         } else if let Some(connection) = self.idle.pop() {
@@ -292,13 +297,12 @@ impl Model {
         }
     }
 
-    fn wait(&mut self, number: u64, pause: Duration) {
-        if self.here.contains_key(&number) {
+    fn watch(&mut self) {
+        self.is_watched = !self.here.is_empty();
+        if self.is_watched {
             let gone = self.line.lose_patience(self.instant());
             self.open_all(gone);
-            if self.here.contains_key(&number) {
-                self.at(self.now + pause * 2, Event::Patience(number, pause * 2));
-            }
+            self.at(self.now + PATIENCE, Event::Patience);
         }
     }
 }
@@ -385,6 +389,33 @@ fn requests_before_and_accepted_ones_are_not_overtaken() {
     line.sent(6, Opening::Free, start);
     line.responded(6);
     assert_eq!(line.release(7, (ms(1), false), start + ms(8), |_| true).0, Release::Keep);
+    assert!(!line.is_full());
+}
+
+#[test]
+fn who_leaves_before_it_has_a_process_frees_none() {
+    let start = clock::now();
+    let mut line = Line::<u64>::new(PATIENCE);
+    for number in 1..=3 {
+        line.sent(number, Opening::Free, start);
+    }
+    assert!(!line.leave_there(3), "the last one waits for a process");
+    line.responded(2);
+    assert!(line.leave_there(1), "a response behind it shows that it is served");
+    assert!(line.leave_there(2), "served");
+    line.sent(4, Opening::Turn, start);
+    assert!(line.leave_there(4), "a process was free for it");
+    assert_eq!(line.len(), 0);
+}
+
+#[test]
+fn an_application_that_all_have_left_is_not_full() {
+    let mut line = full();
+    assert_eq!(line.arrive(10, 10), Arrival::Waits);
+    line.leave_there(1);
+    line.leave_there(3);
+    assert!(line.is_full());
+    line.leave_here(10);
     assert!(!line.is_full());
 }
 
