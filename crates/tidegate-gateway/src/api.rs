@@ -228,8 +228,8 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     }
     x.disposition.set_status(result.status);
     if let Some(place) = result.place {
-        let kept = x.request.path.len() - path.len();
-        let mut location = x.request.path[..kept].to_vec();
+        let kept = x.request.path.get(..settings.prefix).unwrap_or_default();
+        let mut location = kept.strip_suffix(b"/").unwrap_or(kept).to_vec();
         location.extend_from_slice(place.as_bytes());
         x.response.headers.set_known(Known::Location, &location);
     }

@@ -27,16 +27,7 @@ pub(super) fn add(group: &Group, body: &[u8], now: CommandTime) -> Result<(u32, 
     let mut options = ServerOptions::default();
     wanted.apply(&mut options)?;
     let member = member(group, server, wanted.service.as_deref(), options)?;
-    let known: Vec<u32> = group.view(now.monotonic).iter().map(|slot| slot.number).collect();
-    group.change_members(now.monotonic, |members| members.push(member));
-    let members = group.members();
-    if let Some(member) = members.last()
-        && let Some(number) = member.number
-    {
-        return Ok((number, view::parent(member, number)));
-    }
-    let added = group.view(now.monotonic).into_iter().find(|slot| !known.contains(&slot.number));
-    let number = added.map(|slot| slot.number).ok_or_else(ApiError::no_server)?;
+    let number = group.add(member, now.monotonic).ok_or_else(ApiError::no_server)?;
     let value = view::server(group, number, now).ok_or_else(ApiError::no_server)?;
     Ok((number, value))
 }

@@ -2,7 +2,7 @@
 //! the time limits, and the reasons of failures.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use std::{error, fmt};
 
@@ -26,9 +26,12 @@ pub(super) struct CheckedServers {
     /// Longest use of one connection (`keepalive_time`).
     keepalive_time: Option<Duration>,
     log: ErrorLog,
-    /// By the server's id: a group of this server alone, which keeps its connection.
-    groups: Mutex<HashMap<u64, Arc<Group>>>,
+    /// By the server's id: a group of this server alone, which keeps its connection, as long as there is the server.
+    groups: Mutex<HashMap<u64, OwnGroup>>,
 }
+
+/// The group of a server alone, and the server.
+type OwnGroup = (Weak<Peer>, Arc<Group>);
 
 impl CheckedServers {
     pub(super) fn new(
@@ -52,27 +55,27 @@ impl CheckedServers {
     }
 
     /// Returns a group of the one server, made at `now` if there is none yet.
-    pub(super) fn group(&self, peer: &Peer, now: Instant) -> Arc<Group> {
+    pub(super) fn group(&self, peer: &Arc<Peer>, now: Instant) -> Arc<Group> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || {
-            let mut address = peer.address.clone();
-            if let (Addr::Inet(address), Some(port)) = (&mut address, self.port) {
-                address.set_port(port);
+        if let Some((_, known)) = groups.get(&peer.id) {
+            return known.clone();
+        }
+        groups.retain(|_, (peer, _)| peer.strong_count() > 0);
+        let mut address = peer.address.clone();
+        if let (Addr::Inet(address), Some(port)) = (&mut address, self.port) {
+            address.set_port(port);
+        }
+        let keepalive = match self.keepalive_time {
+            None => Keepalive::OFF,
+            Some(time) => {
+                Keepalive { idle_max: 1, age_max: time, idle_time_max: time, ..Keepalive::DEFAULT }
             }
-            let keepalive = match self.keepalive_time {
-                None => Keepalive::OFF,
-                Some(time) => Keepalive {
-                    idle_max: 1,
-                    age_max: time,
-                    idle_time_max: time,
-                    ..Keepalive::DEFAULT
-                },
-            };
-            let member = Member::fixed(&peer.text, vec![address], ServerOptions::default());
-            let manner = (BalancingMethod::RoundRobin, keepalive, Default::default());
-            Arc::new(Group::with(&peer.text, manner, vec![member], now))
         };
-        groups.entry(peer.id).or_insert_with(make).clone()
+        let member = Member::fixed(&peer.text, vec![address], ServerOptions::default());
+        let manner = (BalancingMethod::RoundRobin, keepalive, Default::default());
+        let made = Arc::new(Group::with(&peer.text, manner, vec![member], now));
+        groups.insert(peer.id, (Arc::downgrade(peer), made.clone()));
+        made
     }
 }
 

@@ -60,7 +60,7 @@ impl GrpcProbe {
     /// whose response needs no message.
     ///
     /// Cancelling: the limit in `check` and the end of the plan drop this at any await, which resets the stream.
-    async fn send(&self, peer: &Peer) -> Result<(), ProbeError> {
+    async fn send(&self, peer: &Arc<Peer>) -> Result<(), ProbeError> {
         let request = self.request(peer, clock::now());
         let OriginResponse { head, body, .. } =
             fetch(request, &self.settings.gateway, &self.servers).await?;
@@ -87,7 +87,7 @@ impl GrpcProbe {
 
     /// Makes the request with the fields of `grpc_set_header` that need no client's request, and those that each call
     /// has.
-    fn request(&self, peer: &Peer, now: Instant) -> OriginRequest {
+    fn request(&self, peer: &Arc<Peer>, now: Instant) -> OriginRequest {
         let settings = &self.settings;
         let host = settings.pass.fixed_host();
         let target = PATH_START..LINE.len();

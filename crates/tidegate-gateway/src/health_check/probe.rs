@@ -52,7 +52,7 @@ impl HttpProbe {
     /// Sends the request and judges the response: by its `match`, or that the status is 2xx or 3xx (`health_check`).
     ///
     /// Cancelling: the limit in `check` and the end of the plan drop this at any await, which closes the connection.
-    async fn send(&self, peer: &Peer) -> Result<(), ProbeError> {
+    async fn send(&self, peer: &Arc<Peer>) -> Result<(), ProbeError> {
         let request = self.request(peer, clock::now());
         let OriginResponse { head, body, .. } =
             fetch(request, &self.settings.gateway, &self.servers).await?;
@@ -76,7 +76,7 @@ impl HttpProbe {
     /// `Host` falls back to the one of `proxy_pass`, since HTTP/1.1 has no request without it; lengths and framing of
     /// a body are not sent, as there is none. Without `keepalive_time` the connection is closed afterwards, and the
     /// request announces it.
-    fn request(&self, peer: &Peer, now: Instant) -> OriginRequest {
+    fn request(&self, peer: &Arc<Peer>, now: Instant) -> OriginRequest {
         let settings = &self.settings;
         let line = format!("GET {}", self.uri).into_bytes();
         let target = 4..line.len();

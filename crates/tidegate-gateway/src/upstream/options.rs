@@ -21,7 +21,7 @@ pub(crate) fn set_option(
         ("fail_timeout", Some(_)) => options.fail_timeout = time()?,
         ("slow_start", Some(_)) => options.slow_start = time()?,
         // Angie's name for it.
-        ("route" | "sid", Some(route)) if route.len() <= ROUTE_BYTES_MAX => {
+        ("route" | "sid", Some(route)) if is_route(route) => {
             options.route = Some(route.into());
         }
         ("backup", None) => options.backup = true,
@@ -30,6 +30,11 @@ pub(crate) fn set_option(
         _ => return None,
     }
     Some(())
+}
+
+/// Returns whether a text can be the value of a cookie by which requests are bound.
+fn is_route(text: &str) -> bool {
+    text.len() <= ROUTE_BYTES_MAX && !text.bytes().any(|byte| byte.is_ascii_control())
 }
 
 /// Longest route in bytes; as documented for commands.

@@ -133,7 +133,9 @@ impl BackgroundTask for CheckTask {
                 tasks.retain(|id, _| view.iter().any(|slot| slot.peer.id == *id));
                 for slot in view.into_iter().filter(|slot| !slot.options.down) {
                     tasks.entry(slot.peer.id).or_insert_with(|| {
-                        let watch = self.clone().watch(slot.peer, slot.health);
+                        // Other checks of the group have results of their own.
+                        let health = self.group.check_result(&slot.peer, self.number);
+                        let watch = self.clone().watch(slot.peer, health);
                         RunningTask::begin(watch)
                     });
                 }

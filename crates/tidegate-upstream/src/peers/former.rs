@@ -18,7 +18,8 @@ pub(super) struct Former {
     next: [usize; 2],
     /// How many are still to be taken.
     left: [usize; 2],
-    /// How many at the end are the same as before, in the same order: each is for the one at its distance from the end.
+    /// How many at the end are the same as before, parameters included, in the same order: each is for the one at its
+    /// distance from the end.
     tail: [usize; 2],
     /// Hashes of those before the tail, sorted; made when one is not where it is expected.
     hashes: Option<Vec<(u64, Place)>>,
@@ -30,7 +31,10 @@ impl Former {
         let of_rank = |rank| specs.iter().rev().filter(move |spec| rank_of(spec) == rank);
         let tail = [0, 1].map(|rank| {
             let pairs = ranks[rank].iter().rev().zip(of_rank(rank));
-            pairs.take_while(|(slot, spec)| is_same(slot, spec)).count()
+            let is_unchanged = |(slot, spec): &(&Slot, &PeerSpec<'_>)| {
+                is_same(slot, spec) && slot.options == spec.options
+            };
+            pairs.take_while(is_unchanged).count()
         });
         let left = [0, 1].map(|rank| of_rank(rank).count());
         let ranks = ranks.map(|slots| slots.into_iter().map(Some).collect());

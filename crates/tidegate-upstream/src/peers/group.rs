@@ -1,5 +1,7 @@
 //! A group of servers, shared by all threads.
 
+mod commands;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +14,7 @@ use tidegate_rt::sync::{Notify, Semaphore};
 
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
-use super::member::{Member, MemberAddress};
+use super::member::Member;
 use super::options::{
     BalancingMethod, Keepalive, Mutability, Outcome, PeerSpec, ServerOptions, Stickiness,
 };
@@ -44,7 +46,7 @@ pub struct Group {
     waiting: AtomicUsize,
     /// Requests that found the `queue` full.
     overflows: AtomicUsize,
-    /// Held by the first one in the queue; given in the order of arrival.
+    /// Held by the first one in the queue that has tried no server; given in the order of arrival.
     head: Semaphore,
     freed: Notify,
     /// Notified when servers were added, removed or given other parameters.
@@ -113,11 +115,21 @@ impl Group {
     /// Makes a group with all settings.
     pub fn with(
         name: &str,
+        settings: (BalancingMethod, Keepalive, GroupOptions),
+        members: Vec<Member>,
+        now: Instant,
+    ) -> Group {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Group::numbered_as(NEXT.fetch_add(1, Ordering::Relaxed), name, settings, members, now)
+    }
+
+    fn numbered_as(
+        id: u64,
+        name: &str,
         (method, keepalive, options): (BalancingMethod, Keepalive, GroupOptions),
         mut members: Vec<Member>,
         now: Instant,
     ) -> Group {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut state = State::new(method, options.sticky);
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
             member.number = Some(state.reserve_number());
@@ -126,7 +138,7 @@ impl Group {
         let rings = rings(&specs, method);
         state.replace(specs, rings, now);
         let mut group = Group {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
             name: name.into(),
             method,
             keepalive,
@@ -147,15 +159,15 @@ impl Group {
         group
     }
 
-    /// Makes a group of one server whose connections are not kept: for addresses that are known per request only.
+    /// Makes a group of one server whose connections are not kept: for addresses that are known per request only. It
+    /// takes no number: pools are as many as the largest one.
     pub fn transient(name: &str, addresses: Vec<Addr>, now: Instant) -> Group {
-        let servers = addresses
-            .into_iter()
-            .map(|address| (address_text(&address), address, ServerOptions::default()))
-            .collect();
-        let mut group = Group::new(name, BalancingMethod::RoundRobin, Keepalive::OFF, servers, now);
-        group.id = 0;
-        group
+        let member = |address: Addr| {
+            Member::fixed(&address_text(&address), vec![address], ServerOptions::default())
+        };
+        let members = addresses.into_iter().map(member).collect();
+        let settings = (BalancingMethod::RoundRobin, Keepalive::OFF, GroupOptions::default());
+        Group::numbered_as(0, name, settings, members, now)
     }
 
     /// Takes over the state of the group of this name in an earlier configuration: its idle connections and the state
@@ -163,17 +175,26 @@ impl Group {
     pub fn inherit(&mut self, before: &Group, now: Instant) {
         self.id = before.id;
         let mut members = self.lock_members();
+        let known = before.lock_members();
+        let mut state = self.lock();
+        // Requests choose among its servers meanwhile: its lock is held for moments.
+        state.continue_numbers(&before.lock());
+        let mut numbered: Vec<&Member> = known.iter().collect();
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
-            let known = before.lock_members();
             let places = known.iter().find_map(|known| member.places_of(known));
             member.places = places.unwrap_or_default();
+            // Of several that are written the same, each takes one.
+            let same = numbered.iter().position(|known| known.name == member.name);
+            let number = same.and_then(|at| numbered.remove(at).number);
+            member.number = Some(number.unwrap_or_else(|| state.reserve_number()));
         }
-        let mut state = self.lock();
+        let next_number = state.next_number();
         let specs: Vec<PeerSpec<'_>> = members.iter().flat_map(Member::specs).collect();
         let rings = rings(&specs, self.method);
         state.replace(specs, rings, now);
-        state.inherit(&before.lock(), now);
+        state.inherit(&before.lock(), next_number, now);
         drop(state);
+        drop(known);
         drop(members);
         self.settled();
     }
@@ -222,19 +243,24 @@ impl Group {
     /// time limit has passed, or the choice is of one server alone, whose caller has something else to do.
     ///
     /// Requests get servers in the order of arrival: only the first one in the queue looks for one, and the next one does
-    /// when it has left. It checks twice a second by itself: the end of a server's `fail_timeout` wakes none.
+    /// when it has left. One that has tried a server looks beside them, as it waits for fewer servers than they do. Each
+    /// that looks checks twice a second by itself: the end of a server's `fail_timeout` wakes none.
     ///
-    /// A place in the queue is a ticket, which is given back when this future is dropped; a wake-up that it had been
-    /// sent goes to the next waiter.
+    /// A place in the queue is a ticket, which is given back when this future is dropped. All that look are woken, so no
+    /// wake-up is lost with one of them.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
         let (most, time) = self.options.queue.filter(|_| choice.only.is_none())?;
         let Some(ticket) = Ticket::take(self, most) else {
             self.overflows.fetch_add(1, Ordering::Relaxed);
             return None;
         };
+        let is_first_try = choice.tried().next().is_none();
         let waiting = async {
             // Never closed; an error would only end the order.
-            let _head = self.head.acquire().await;
+            let _head = match is_first_try {
+                true => Some(self.head.acquire().await),
+                false => None,
+            };
             loop {
                 let freed = self.freed.notified();
                 // A server was freed, or the `fail_timeout` of one may have passed.
@@ -312,6 +338,14 @@ impl Group {
     pub fn change_members<T>(&self, now: Instant, change: impl FnOnce(&mut Vec<Member>) -> T) -> T {
         let mut members = self.lock_members();
         let result = change(&mut members);
+        self.apply(&mut members, now);
+        drop(members);
+        self.changed();
+        result
+    }
+
+    /// Makes the configured servers the current ones, under the lock of `members`.
+    fn apply(&self, members: &mut [Member], now: Instant) {
         for member in members.iter_mut().filter(|member| member.name.is_some()) {
             if member.number.is_none() {
                 member.number = Some(self.lock().reserve_number());
@@ -321,67 +355,16 @@ impl Group {
         // Requests choose servers meanwhile.
         let rings = rings(&specs, self.method);
         self.lock().replace(specs, rings, now);
-        drop(members);
-        self.changed();
-        result
-    }
-
-    /// Sets the addresses of a server with a name. `false`: there is no such server, or they are the same.
-    pub fn set_places(&self, number: u32, places: Vec<MemberAddress>, now: Instant) -> bool {
-        let known = |member: &&mut Member| member.number == Some(number);
-        let is_changed = |member: &mut Member| member.places != places;
-        if !self.lock_members().iter_mut().find(known).is_some_and(is_changed) {
-            return false;
-        }
-        self.change_members(now, |members| {
-            members.iter_mut().filter(|member| member.number == Some(number)).for_each(|member| {
-                member.places.clone_from(&places);
-            });
-        });
-        true
-    }
-
-    /// Changes the parameters of the server that has this address. `false`: there is none.
-    pub fn change(
-        &self,
-        number: u32,
-        now: Instant,
-        change: impl FnOnce(&mut ServerOptions),
-    ) -> bool {
-        let Some(peer) = self.numbered(number) else { return false };
-        self.change_members(now, |members| {
-            let found = members.iter_mut().find(|member| {
-                member.number == Some(number) || member.find(&peer.server, &peer.text).is_some()
-            });
-            found.map(|member| change(&mut member.options)).is_some()
-        })
-    }
-
-    /// Removes an address from the group; a server without any is removed. `false`: there is none.
-    pub fn remove(&self, number: u32, now: Instant) -> bool {
-        let Some(peer) = self.numbered(number) else { return false };
-        self.change_members(now, |members| {
-            for at in 0..members.len() {
-                if let Some(place) = members[at].find(&peer.server, &peer.text) {
-                    members[at].places.remove(place);
-                    if members[at].places.is_empty() && members[at].name.is_none() {
-                        members.remove(at);
-                    }
-                    return true;
-                }
-            }
-            false
-        })
-    }
-
-    fn numbered(&self, number: u32) -> Option<Arc<Peer>> {
-        let state = self.lock();
-        state.slots().find(|slot| slot.number == number).map(|slot| slot.peer.clone())
     }
 
     /// Adds a check that servers have to pass; returns its number for [`Group::judge`].
     pub fn add_check(&self, check: CheckRule, now: Instant) -> usize {
         self.lock().add_check(check, now)
+    }
+
+    /// Returns the result of a check for a server; its number is that of [`Group::add_check`].
+    pub fn check_result(&self, peer: &Peer, check: usize) -> Health {
+        self.lock().check_result(peer, check)
     }
 
     /// Sets the result of a check for a server.
@@ -415,7 +398,7 @@ impl Group {
             self.lock().refresh(peer, clock::now());
         }
         if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.freed.notify_one();
+            self.freed.notify_waiters();
         }
     }
 

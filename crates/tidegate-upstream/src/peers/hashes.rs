@@ -32,9 +32,13 @@ pub(super) fn key_hash(key: &[u8], running: &mut u32, attempt: u32) -> u32 {
 pub(super) fn ring<'a>(servers: impl Iterator<Item = (usize, &'a str, u32)>) -> Box<[(u32, u32)]> {
     let mut points = Vec::new();
     for (index, name, weight) in servers {
-        let (host, port) = match name.strip_prefix("unix:") {
-            Some(path) => (path, ""),
-            None => name.rsplit_once(':').unwrap_or((name, "80")),
+        // A name without a port, and an address of IPv6 without one, is hashed as it is written.
+        let (host, port) = match (name.strip_prefix("unix:"), name.rsplit_once(':')) {
+            (Some(path), _) => (path, ""),
+            (None, Some((host, port))) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                (host, port)
+            }
+            (None, _) => (name, ""),
         };
         let mut base = host.as_bytes().to_vec();
         base.push(0);

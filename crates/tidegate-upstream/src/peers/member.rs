@@ -3,7 +3,6 @@
 use tidegate_rt::net::Addr;
 
 use super::options::{PeerSpec, ServerOptions};
-use crate::address::address_text;
 
 /// One `server`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,11 +85,5 @@ impl Member {
             options.backup = place.backup.unwrap_or(options.backup);
             PeerSpec { server: &self.server, address: &place.address, options, parent: self.number }
         })
-    }
-
-    /// Returns the index of the server's place with this address.
-    pub(super) fn find(&self, server: &str, text: &str) -> Option<usize> {
-        let same = |place: &MemberAddress| address_text(&place.address) == text;
-        (*self.server == *server).then(|| self.places.iter().position(same)).flatten()
     }
 }

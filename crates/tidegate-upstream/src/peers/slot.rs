@@ -102,6 +102,11 @@ impl Slot {
         back
     }
 
+    /// Returns the result of one of the group's checks.
+    pub(super) fn check_result(&self, check: usize) -> Health {
+        self.check_results.get(check).copied().unwrap_or_default()
+    }
+
     /// Returns the worst result of its checks.
     pub(super) fn health(&self) -> Health {
         self.health

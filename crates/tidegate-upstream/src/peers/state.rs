@@ -1,6 +1,6 @@
 //! A group's servers by rank, and the order of the ways to choose among them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::former::{Former, rank_of};
 use super::hashes;
+use super::member::Member;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::owners::{Owner, rank};
 use super::peer::Peer;
@@ -73,6 +74,15 @@ impl State {
             next_number: 0,
             checks: Vec::new(),
         }
+    }
+
+    /// Continues the numbers of another group of the same name.
+    pub(super) fn continue_numbers(&mut self, before: &State) {
+        self.next_number = before.next_number;
+    }
+
+    pub(super) fn next_number(&self) -> u32 {
+        self.next_number
     }
 
     /// Reserves a number that no server has or had.
@@ -143,18 +153,20 @@ impl State {
         slot
     }
 
-    /// Takes over the state of another group of the same name.
-    pub(super) fn inherit(&mut self, before: &State, now: Instant) {
-        let mut known: HashMap<_, &Slot> = HashMap::new();
+    /// Takes over the state of another group of the same name. New servers have the numbers from `next_number` on.
+    pub(super) fn inherit(&mut self, before: &State, next_number: u32, now: Instant) {
+        // Of several that are written the same, each takes one.
+        let mut known: HashMap<_, VecDeque<&Slot>> = HashMap::new();
         for slot in before.slots() {
-            known.insert((slot.peer.server.clone(), slot.peer.text.clone()), slot);
+            let key = (slot.peer.server.clone(), slot.peer.text.clone());
+            known.entry(key).or_default().push_back(slot);
         }
         let mut ranks: [Vec<Slot>; 2] = Default::default();
-        self.next_number = before.next_number;
+        self.next_number = next_number;
         for (rank, tier) in self.tiers.iter_mut().enumerate() {
             for mut slot in tier.slots.drain(..) {
                 let key = (slot.peer.server.clone(), slot.peer.text.clone());
-                match known.remove(&key) {
+                match known.get_mut(&key).and_then(VecDeque::pop_front) {
                     Some(known) => slot.inherit(known, &before.checks),
                     None => {
                         slot.number = self.next_number;
@@ -189,6 +201,16 @@ impl State {
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.tiers.iter().flat_map(|tier| &tier.slots)
+    }
+
+    /// Returns the numbers of the addresses of `members`, of which this state was made: each behind the indexes of the
+    /// server and of its place, in their order.
+    pub(super) fn numbers(&self, members: &[Member]) -> Vec<((usize, usize), u32)> {
+        let mut ranks = self.tiers.each_ref().map(|tier| tier.slots.iter());
+        let places = members.iter().enumerate().flat_map(|(at, member)| {
+            member.specs().enumerate().map(move |(place, spec)| ((at, place), rank_of(&spec)))
+        });
+        places.filter_map(|(place, rank)| Some((place, ranks[rank].next()?.number))).collect()
     }
 
     pub(super) fn view(&self, now: Instant) -> Vec<SlotView> {
@@ -327,6 +349,13 @@ impl State {
         self.checks.push(check);
         self.refresh_all(now);
         self.checks.len() - 1
+    }
+
+    /// Returns the result of a check for a server.
+    pub(super) fn check_result(&self, peer: &Peer, check: usize) -> Health {
+        let slot =
+            self.places.get(&peer.id).and_then(|(rank, at)| self.tiers[*rank].slots.get(*at));
+        slot.map_or_else(Health::default, |slot| slot.check_result(check))
     }
 
     /// Sets the result of a check for a server.

@@ -9,6 +9,7 @@ use super::*;
 
 mod kept;
 mod large;
+mod numbers;
 
 fn group(method: BalancingMethod, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
     let servers = servers
@@ -360,4 +361,43 @@ fn the_queue_is_served_in_the_order_of_arrival() {
         order.take()
     });
     assert_eq!(order.expect("a loop"), [0, 1, 2, 3]);
+}
+
+#[test]
+fn who_waits_for_its_last_server_holds_none_up() {
+    let run = tidegate_rt::block_on(async {
+        let now = tidegate_rt::clock::now();
+        let options =
+            GroupOptions { queue: Some((8, Duration::from_secs(600))), ..GroupOptions::default() };
+        let limited = ServerOptions { max_conns: 1, ..ServerOptions::default() };
+        let member = |name: &str| {
+            let address = Addr::Inet(name.parse().expect("an address"));
+            Member::fixed(name, vec![address], limited.clone())
+        };
+        let settings = (BalancingMethod::RoundRobin, Keepalive::DEFAULT, options);
+        let group = Arc::new(Group::with("g", settings, vec![member(A), member(B)], now));
+        let mut retried = Choice::default();
+        let first = group.choose_in_order(&mut retried, now).expect("it is free");
+        let second = group.choose_in_order(&mut Choice::default(), now).expect("it is free");
+        let busy = place(second.peer());
+        let wait = |mut choice: Choice| {
+            let waits = group.clone();
+            tidegate_rt::spawn_local(async move {
+                waits.wait(&mut choice).await.map(|(lease, _)| lease)
+            })
+        };
+        // It has failed at one server, and the other one is busy.
+        let retried = wait(retried);
+        let arrives = wait(Choice::default());
+        while group.waiting() < 2 {
+            tidegate_rt::yield_now().await;
+        }
+        drop(first);
+        let lease = arrives.await.expect("no panic").expect("the server that was freed");
+        assert_ne!(place(lease.peer()), busy);
+        drop(second);
+        let lease = retried.await.expect("no panic").expect("its last server");
+        assert_eq!(place(lease.peer()), busy);
+    });
+    run.expect("a loop");
 }

@@ -16,7 +16,8 @@ pub(super) const LINEAR_MAX: usize = 64;
 /// Attempts to hash a key that meets unavailable servers; then round robin decides (directive `ip_hash`: "the next
 /// server").
 const REHASH_MAX: u32 = 20;
-/// Interval at which average times of a large group's slow servers are updated.
+/// Interval at which servers of a large group are updated that change by themselves: average times of slow ones fade,
+/// and requests of an earlier configuration end.
 const FADING: Duration = Duration::from_secs(1);
 /// Draws of a large group that meet a server that starts slowly.
 const REDRAW_MAX: u32 = 8;
@@ -54,7 +55,7 @@ pub(super) struct Tier {
 #[derive(Debug)]
 struct Large {
     tree: Tree,
-    /// When servers are to be updated: their `fail_timeout` has passed, or their average time has faded.
+    /// When servers are to be updated: their `fail_timeout` or [`FADING`] has passed.
     later: BinaryHeap<Reverse<(Instant, usize)>>,
     /// When each server is updated next.
     due: Vec<Option<Instant>>,
@@ -102,12 +103,14 @@ impl Tier {
         let ready = slot.is_ready(false, now);
         let value = ready.then(|| (slot.load_scaled(method, now), slot.options.weight));
         large.tree.set(at, value);
+        // Requests of an earlier configuration may be among them, whose ends this group does not see.
+        let is_busy = slot.peer.active() > 0 && (method.counts() || slot.options.max_conns > 0);
         let fades = method
             .time()
             .is_some_and(|kind| slot.peer.is_slow(kind, slot.options.fail_timeout, now));
         let again = match slot.is_resting(false, now) {
             true => slot.checked_at.and_then(|at| at.checked_add(slot.options.fail_timeout)),
-            false => fades.then_some(now + FADING),
+            false => (fades || is_busy).then_some(now + FADING),
         };
         if let (Some(again), Some(due)) = (again, large.due.get_mut(at))
             && due.is_none_or(|due| due <= now)

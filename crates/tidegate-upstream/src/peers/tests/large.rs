@@ -54,6 +54,20 @@ fn failing_servers_are_unavailable_for_a_time() {
 }
 
 #[test]
+fn requests_of_an_earlier_configuration_count_until_they_end() {
+    let now = tidegate_rt::clock::now();
+    let method = BalancingMethod::LeastConnections;
+    let before = large(method, &[1; 100]);
+    let leases: Vec<_> = (0..50).map(|_| before.choose(&mut Choice::default(), now)).collect();
+    let mut group = Arc::into_inner(large(method, &[1; 100])).expect("one owner");
+    group.inherit(&before, now);
+    let group = Arc::new(group);
+    assert_eq!(shares(&group, 200, now).len(), 50);
+    drop(leases);
+    assert_eq!(shares(&group, 200, now + Duration::from_secs(2)).len(), 100);
+}
+
+#[test]
 fn the_least_busy_of_many() {
     let now = tidegate_rt::clock::now();
     let group = large(BalancingMethod::LeastConnections, &[1; 200]);
