@@ -142,6 +142,10 @@ impl SharedConnection {
             state.phase = Phase::Closing;
         }
         state.wake_driver();
+        // They begin on another connection.
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Takes no new streams if nothing was received since a stream has waited: an origin that responds to none of its
@@ -174,6 +178,13 @@ impl SharedConnection {
             }
         }
         state.wake_driver();
+        // Without the origin's settings one stream is sent at a time: it is the next one's turn.
+        let waiting = match state.has_settings {
+            true => Vec::new(),
+            false => std::mem::take(&mut state.waiting),
+        };
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Polls until a stream may begin.

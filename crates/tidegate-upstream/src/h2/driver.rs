@@ -254,13 +254,14 @@ impl<'c> Driver<'c> {
         if self.unacknowledged.at().is_none() {
             return;
         }
-        let mut state = self.connection.state.borrow_mut();
+        let state = self.connection.state.borrow_mut();
         if state.has_acknowledged {
             self.unacknowledged.clear();
         } else if self.unacknowledged.poll_elapsed(context).is_ready() {
             self.unacknowledged.clear();
             self.fault = Some(OriginFault::SettingsTimeout);
-            state.phase = Phase::Closing;
+            drop(state);
+            self.connection.retire();
         }
     }
 

@@ -16,7 +16,7 @@ use tidegate_h2::Config;
 use tidegate_rt::{block_on, spawn_local};
 
 use crate::head::{FieldWriter, HeadList, ListFields, OriginHead};
-use crate::peers::{Choice, Group, Keepalive};
+use crate::peers::{BalancingMethod, Choice, Group, Keepalive, ServerOptions};
 use crate::report::Report;
 use crate::{
     BodyReader, ConnectionReuse, FetchSettings, LogContext, NextUpstream, OriginBody,
@@ -332,4 +332,38 @@ fn an_origin_that_ignores_a_window_loses_the_stream() {
         assert_eq!(seen(request(&group, "GET", "/ok")).await, ok("ok"));
         assert_eq!(origin.seen.borrow().connections, 1);
     });
+}
+
+#[test]
+fn requests_end_at_an_origin_that_sends_nothing() {
+    let ends = block_on(async {
+        // Connections are accepted by the kernel alone.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let name = address.to_string();
+        let servers = vec![(name, address.into(), ServerOptions::default())];
+        let method = BalancingMethod::RoundRobin;
+        let now = tidegate_rt::clock::now();
+        let group = Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers, now));
+        let settings =
+            FetchSettings { read_timeout: Duration::from_millis(50), ..(*settings()).clone() };
+        let settings = Arc::new(settings);
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let (request, settings) = (request(&group, "GET", "/"), settings.clone());
+            let log = LogContext::detached(ErrorLog::default());
+            tasks.push(spawn_local(async move {
+                let fetched = fetch(request, settings, Report::shared(), log);
+                let ended = tidegate_rt::timer::timeout(Duration::from_secs(60), fetched).await;
+                ended.map(|fetched| fetched.map(|_| ()).map_err(|error| error.status))
+            }));
+        }
+        let mut ends = Vec::new();
+        for task in tasks {
+            ends.push(task.await.expect("no panic"));
+        }
+        ends
+    });
+    let late = Ok(Err(504));
+    assert_eq!(ends.expect("a loop"), [late, late, late, late]);
 }
