@@ -341,6 +341,17 @@ impl Headers {
     }
 }
 
+/// Replaces line ends and zero bytes by spaces, so that a decoded variable does not end its field (RFC 9110 section 5.5).
+pub fn blank_breaks(value: &mut [u8]) {
+    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+}
+
+/// As [`blank_breaks`], of a value that is passed on.
+pub fn one_line(mut value: Vec<u8>) -> Vec<u8> {
+    blank_breaks(&mut value);
+    value
+}
+
 fn name_in<'a>(text: &'a [u8], field: &Field) -> &'a [u8] {
     let start = field.name_start as usize;
     text.get(start..start + field.name_len as usize).unwrap_or(&[])

@@ -192,6 +192,24 @@ fn end_segment(
     Ok(())
 }
 
+/// Percent-encodes bytes of `text` from `start` on (RFC 3986 section 2.1): those that a decoded variable may contain, and
+/// that would end a field or a line.
+pub fn encode_where(text: &mut Vec<u8>, start: usize, is_encoded: impl Fn(u8) -> bool) {
+    if !text[start..].iter().any(|byte| is_encoded(*byte)) {
+        return;
+    }
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text.split_off(start) {
+        match is_encoded(byte) {
+            true => {
+                let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+                text.extend_from_slice(&[b'%', digits[0], digits[1]]);
+            }
+            false => text.push(byte),
+        }
+    }
+}
+
 /// Returns the value of a hexadecimal digit.
 #[inline]
 pub fn hex_digit(digit: u8) -> Option<u8> {

@@ -1,6 +1,8 @@
 //! Responses made from a bare status: `error_page`, redirects, built-in pages.
 
 use bytes::Bytes;
+use tidegate_codec::headers::one_line;
+use tidegate_codec::uri::encode_where;
 use tidegate_codec::{Known, pages};
 
 use crate::body::Body;
@@ -54,7 +56,7 @@ fn closes_connection(status: u16) -> bool {
     matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501 | 505)
 }
 
-fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> StatusResult {
+fn error_page(x: &mut Exchange, mut target: Vec<u8>, overwrite: Option<u16>) -> StatusResult {
     match target.first() {
         Some(b'/') => {
             x.request.become_get();
@@ -65,6 +67,7 @@ fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Stat
         _ => {
             x.disposition.redirect_to_error_page();
             let redirect = overwrite.filter(|code| matches!(code, 301..=303 | 307 | 308));
+            encode_where(&mut target, 0, |byte| byte.is_ascii_control());
             x.response.headers.set_known(Known::Location, &target);
             StatusResult::Send(builtin(x, redirect.unwrap_or(302)))
         }
@@ -172,7 +175,7 @@ fn product(x: &mut Exchange) -> Bytes {
             b"on" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),
             b"off" => Bytes::from_static(PRODUCT.as_bytes()),
             b"build" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),
-            text => Bytes::copy_from_slice(text),
+            text => one_line(text.to_vec()).into(),
         },
     }
 }
@@ -188,6 +191,19 @@ pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
     x.clear_response();
     let url = absolute_location(x, place);
     x.response.headers.set_known(Known::Location, &url);
+}
+
+/// Clears the head and sets `Location` to a text of the configuration. A path becomes absolute if `absolute_redirect` is
+/// on; anything else is not changed. Control bytes are encoded: a decoded line feed of the client's must not end the
+/// field.
+pub fn set_location(x: &mut Exchange, mut place: Vec<u8>) {
+    encode_where(&mut place, 0, |byte| byte.is_ascii_control());
+    if place.starts_with(b"/") {
+        redirect_headers(x, &place);
+        return;
+    }
+    x.clear_response();
+    x.response.headers.set_known(Known::Location, &place);
 }
 
 /// Returns the `Location` for a path on this server: a whole URL if `absolute_redirect` is on, else the path.

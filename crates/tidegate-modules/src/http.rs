@@ -40,7 +40,6 @@ pub(crate) mod prometheus;
 pub(crate) mod random_index;
 pub(crate) mod range;
 pub(crate) mod realip;
-pub(crate) mod redirect;
 pub(crate) mod referer;
 pub(crate) mod rewrite;
 pub(crate) mod secure_link;

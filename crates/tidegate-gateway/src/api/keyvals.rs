@@ -203,8 +203,16 @@ fn write(zone: &Zone, method: Method, body: &[u8], now: Instant) -> Result<Write
         return Err(format_error("only one key can be updated"));
     }
     // A network may be written in several ways: the engine has one of them.
-    let known = zone.store.table().get(&pair.key, now).map(|record| (*record.key).to_owned());
-    let key = known.unwrap_or(pair.key);
+    let table = zone.store.table();
+    let known = table.get(&pair.key, now);
+    if let (Some(record), Wanted::Value { value: Some(value), .. }) = (known, &pair.wanted) {
+        let used = table.used().bytes.saturating_sub(record.value.len() as u64);
+        let is_longer = value.len() > record.value.len();
+        if is_longer && used.saturating_add(value.len() as u64) > zone.bytes_max as u64 {
+            return Err(error_of(TableError::NoRoom));
+        }
+    }
+    let key = known.map(|record| (*record.key).to_owned()).unwrap_or(pair.key);
     Ok(match pair.wanted {
         Wanted::Nothing => Write::Remove(key),
         Wanted::Value { value, time: wanted } => Write::Change(key, value, time(wanted)?),

@@ -1,8 +1,9 @@
 //! The head of a request to an HTTP origin: method, target, and the fields that are set or the client's.
 
 use tidegate_codec::Known;
+use tidegate_codec::headers::blank_breaks;
 use tidegate_codec::request::{Method, Version};
-use tidegate_codec::uri::{Escape, escape, escaped_len};
+use tidegate_codec::uri::{Escape, encode_where, escape, escaped_len};
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::exchange::PathSource;
 use tidegate_core::{Exchange, Template};
@@ -164,26 +165,7 @@ pub(crate) fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
 /// Encodes spaces and line ends in a target: decoded variables may contain them, and a client could write a request
 /// of its own with them.
 pub(crate) fn encode_breaks(head: &mut Vec<u8>, start: usize) {
-    let breaks = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
-    if !head[start..].iter().any(breaks) {
-        return;
-    }
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in head.split_off(start) {
-        match breaks(&byte) {
-            true => {
-                let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-                head.extend_from_slice(&[b'%', digits[0], digits[1]]);
-            }
-            false => head.push(byte),
-        }
-    }
-}
-
-/// Replaces line ends and zero bytes of decoded variables by spaces, so that they do not end a field (RFC 9110
-/// section 5.5).
-fn blank_breaks(value: &mut [u8]) {
-    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+    encode_where(head, start, |byte| byte <= b' ' || byte == 0x7f);
 }
 
 /// Writes the fields: first those that `proxy_set_header` and the defaults set, then the client's that none of them

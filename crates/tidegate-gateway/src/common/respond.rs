@@ -338,6 +338,14 @@ fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
 
 /// Redirects to another location by `X-Accel-Redirect`.
 fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step<'static> {
+    // Those of an earlier redirect are replaced, but for cookies.
+    for name in PRESERVED {
+        if name != b"Set-Cookie"
+            && head.headers.iter().any(|(_, own, _)| name.eq_ignore_ascii_case(own))
+        {
+            x.preserved_headers.remove_named(name);
+        }
+    }
     for (_, name, value) in head.headers.iter() {
         if PRESERVED.iter().any(|preserved| preserved.eq_ignore_ascii_case(name)) {
             x.preserved_headers.push(name, value);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_codec::connection::trim;
+use tidegate_codec::headers::one_line;
 use tidegate_codec::{Headers, Known};
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::regex::Regex;
@@ -146,7 +147,7 @@ pub(super) fn apply(x: &mut Exchange, rules: &CookieRules) {
     let mut changed = Headers::with_capacity(headers.text().len() + 64, headers.len());
     for (known, name, value) in headers.iter() {
         match known {
-            Known::SetCookie => changed.push(name, &cookie(x, rules, value)),
+            Known::SetCookie => changed.push(name, &one_line(cookie(x, rules, value))),
             _ => changed.push(name, value),
         }
     }

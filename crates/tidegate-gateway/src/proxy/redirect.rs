@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_codec::Known;
+use tidegate_codec::uri::encode_where;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template, error_page};
@@ -107,9 +108,15 @@ pub(super) fn apply(x: &mut Exchange, redirects: &Redirects) {
     }
 }
 
-/// Returns the URL rewritten by the first matching rule. Captures belong to the rule: the request's own are restored
-/// afterwards.
+/// Returns the URL rewritten by the first matching rule, in one line whatever its variables contain. Captures belong to
+/// the rule: the request's own are restored afterwards.
 fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<u8>> {
+    let mut changed = replaced(x, redirects, url)?;
+    encode_where(&mut changed, 0, |byte| byte.is_ascii_control());
+    Some(changed)
+}
+
+fn replaced(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<u8>> {
     for rule in &redirects.0 {
         match &rule.pattern {
             Pattern::Prefix(template) => {

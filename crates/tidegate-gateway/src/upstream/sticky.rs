@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use tidegate_codec::headers::one_line;
 use tidegate_codec::{cookie, date};
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_core::{Exchange, Template};
@@ -411,7 +412,7 @@ fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer, n
     if rule.http_only {
         value.extend_from_slice(b"; httponly");
     }
-    x.response.headers.push(b"Set-Cookie", &value);
+    x.response.headers.push(b"Set-Cookie", &one_line(value));
 }
 
 /// Ten years in seconds, with `expires=max`.

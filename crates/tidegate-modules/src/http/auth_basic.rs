@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tidegate_codec::Known;
+use tidegate_codec::headers::one_line;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::{Exchange, Level, Phase, Step, Template, blocking, credentials};
@@ -164,7 +165,7 @@ async fn decide(
 
 /// Returns 401 with the `WWW-Authenticate` field, which makes browsers ask for a password.
 fn challenge(x: &mut Exchange, realm: &[u8]) -> Step<'static> {
-    let value = [b"Basic realm=\"", realm, b"\""].concat();
+    let value = one_line([b"Basic realm=\"", realm, b"\""].concat());
     x.response.headers.set_known(Known::WwwAuthenticate, &value);
     Step::Status(401)
 }

@@ -11,6 +11,7 @@ mod tests;
 
 use bytes::Bytes;
 use tidegate_codec::Known;
+use tidegate_codec::headers::one_line;
 use tidegate_codec::request::{Method, Version};
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::{Body, Exchange, Template};
@@ -263,13 +264,6 @@ fn carries_trailers(x: &Exchange) -> bool {
         && x.request.method != Method::Head
         && !matches!(x.disposition.status(), 204 | 304)
         && x.settings().chunked_transfer_encoding
-}
-
-/// Replaces line breaks: a decoded line feed of the client's (`$uri`) must not begin another field.
-pub(crate) fn one_line(mut value: Vec<u8>) -> Vec<u8> {
-    let controls = value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0));
-    controls.for_each(|byte| *byte = b' ');
-    value
 }
 
 fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {

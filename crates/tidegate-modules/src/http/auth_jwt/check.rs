@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_codec::Known;
+use tidegate_codec::headers::one_line;
 use tidegate_conf::Diagnostic;
 use tidegate_core::{Exchange, Level, Step, Template, blocking};
 use tidegate_jose::{KeySet, Object, SignedToken, TokenError, check_times, parse_claims};
@@ -208,7 +209,7 @@ fn refuse(x: &mut Exchange, realm: &[u8], error: &TokenError) -> Step<'static> {
 
 /// Returns 401 with the challenge of RFC 6750 section 3.
 fn challenge(x: &mut Exchange, realm: &[u8], error: &str) -> Step<'static> {
-    let value = [b"Bearer realm=\"", realm, b"\"", error.as_bytes()].concat();
+    let value = one_line([b"Bearer realm=\"", realm, b"\"", error.as_bytes()].concat());
     x.response.headers.set_known(Known::WwwAuthenticate, &value);
     Step::Status(401)
 }

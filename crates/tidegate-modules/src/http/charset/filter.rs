@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tidegate_codec::headers::one_line;
 use tidegate_codec::{Headers, Known};
 use tidegate_conf::Diagnostic;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
@@ -130,7 +131,7 @@ impl CharsetFilter {
         if !has_own && !self.types.matches(x.response.headers.first(Known::ContentType)) {
             return None;
         }
-        let wanted = self.charset.as_ref()?.value(x);
+        let wanted = one_line(self.charset.as_ref()?.value(x));
         (!wanted.is_empty() && wanted != b"off").then_some(wanted)
     }
 }

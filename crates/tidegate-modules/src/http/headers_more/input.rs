@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tidegate_codec::Known;
+use tidegate_codec::headers::one_line;
 use tidegate_codec::request::parse_authority;
 use tidegate_core::{Exchange, Level, Step};
 
 use super::output::{clear_prefix, remove};
 use super::{Change, InputRules, Name};
-use crate::http::headers::one_line;
 
 /// Bytes of the longest value. One that contains itself (`X: $http_x$http_x`) doubles with each internal redirect and
 /// each subrequest.

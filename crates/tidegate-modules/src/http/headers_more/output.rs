@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll};
 
+use tidegate_codec::headers::one_line;
 use tidegate_codec::request::Method;
 use tidegate_codec::{Headers, Known, date};
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
@@ -9,7 +10,6 @@ use tidegate_core::exchange::{FieldOwner, RangeSupport};
 use tidegate_core::{Body, Exchange};
 
 use super::{Change, Name, Rule};
-use crate::http::headers::one_line;
 
 /// Applies the rules of a location.
 pub(super) fn apply(rules: &[Rule], x: &mut Exchange, mut body: Body) -> Body {

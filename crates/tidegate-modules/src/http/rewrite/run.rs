@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_codec::uri::hex_digit;
+use tidegate_core::error_page::set_location;
 use tidegate_core::regex::{MatchLimit, Regex};
 use tidegate_core::template::any_is_true;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
@@ -11,7 +12,6 @@ use super::compile::{Condition, Op, RewriteOp};
 use super::condition::FileTest;
 use super::conf::Flag;
 use crate::http::files::{PathKind, PathProbe, ProbeResult, WouldBlock};
-use crate::http::redirect::set_location;
 use crate::http::set_misc::Failed;
 
 /// How a program continues.
@@ -87,7 +87,7 @@ fn run_return(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'s
         (400.., None) => return Step::Status(status),
         (301 | 302 | 303 | 307 | 308, text) => {
             let place = text.map(|text| text.value(x)).unwrap_or_default();
-            set_location(x, &place);
+            set_location(x, place);
             return Step::Status(status);
         }
         _ => {}
@@ -232,7 +232,7 @@ fn redirect(rewrite: &RewriteOp, path: Vec<u8>, args: Option<Vec<u8>>, x: &mut E
         let place = String::from_utf8_lossy(&place);
         x.log(Level::Notice, format_args!("rewritten redirect: \"{place}\""));
     }
-    set_location(x, &place);
+    set_location(x, place);
 }
 
 /// Decodes visible characters from `%` (0x25) on up to the first `?`, as nginx shows redirects. Of an invalid code
