@@ -28,11 +28,12 @@ pub(super) fn refuse_directory(x: &Exchange) -> Step<'static> {
 ///
 /// | step | on | dropped there |
 /// |---|---|---|
-/// | begin: directory, links, temporary file | pool | the temporary file is removed |
+/// | begin: links, temporary file | pool | the temporary file is removed |
 /// | body, in batches of [`BATCH_BYTES`] | event loop and pool | the same |
-/// | finish: mode, time, rename | pool | completes if it has begun |
+/// | finish: mode, time, directories, rename | pool | completes if it has begun |
 ///
-/// Invariant: the target is unchanged until the rename, and complete after it. The upload moves into each job and
+/// Invariant: the target is unchanged until the rename, and complete after it; its missing directories are made just
+/// before. The upload moves into each job and
 /// back, so that it has one owner at any time; the owner that drops it removes the temporary file. A client that
 /// closes early gets no response (logged as 400). Sources: `dav_methods PUT`, `create_full_put_path`, `dav_access`,
 /// RFC 9110 section 9.3.4 (no ranges), RFC 4918 section 9.7.
@@ -136,9 +137,15 @@ impl Upload {
         match fs::metadata(parent) {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(_) => return Err(Failure::rule(409, "is not a directory", parent)),
+            // They are made when the body is complete.
             Err(error) if error.kind() == io::ErrorKind::NotFound && options.full_path => {
-                tree::make_directories(parent, options.directory_mode())
-                    .map_err(|error| missing(parent, error))?;
+                if parent
+                    .ancestors()
+                    .find_map(|it| fs::metadata(it).ok())
+                    .is_some_and(|it| !it.is_dir())
+                {
+                    return Err(Failure::rule(409, "is not a directory", parent));
+                }
             }
             Err(error) => return Err(missing(parent, error)),
         }
@@ -179,6 +186,11 @@ impl Upload {
                 .map_err(|error| Failure::of("utimes()", path, error).of_server())?;
         }
         drop(file);
+        if let Some(parent) = target.parent().filter(|parent| options.full_path && !parent.exists())
+        {
+            tree::make_directories(parent, options.directory_mode())
+                .map_err(|error| missing(parent, error))?;
+        }
         let existed = target.exists();
         let placed = match fs::rename(path, &target) {
             // Temporary files are on another file system.

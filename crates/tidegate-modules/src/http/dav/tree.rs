@@ -209,7 +209,11 @@ impl Transfer {
                 fs::remove_dir_all(from)
             });
             if let (Err(_), Some(aside)) = (&moved, &aside) {
-                let _ = fs::rename(aside, to);
+                // A copy that was placed is complete, though the source could not be removed.
+                let _ = match fs::symlink_metadata(to) {
+                    Ok(_) => remove(aside),
+                    Err(_) => fs::rename(aside, to),
+                };
             }
             moved?;
         } else {
@@ -252,7 +256,7 @@ impl Transfer {
         };
         let placed = copied.and_then(|()| put_in_place(&made, to));
         if placed.is_err() {
-            let _ = fs::remove_dir_all(&made);
+            let _ = remove_tree(&made);
         }
         placed
     }
@@ -301,8 +305,29 @@ fn put_in_place(made: &Path, to: &Path) -> io::Result<()> {
 
 fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path)?.is_dir() {
-        true => fs::remove_dir_all(path),
+        true => remove_tree(path),
         false => fs::remove_file(path),
+    }
+}
+
+/// Removes a directory with its contents, those of directories that may not be written to as well: a copy has them as its
+/// source has, and must not be left behind. Links are not followed.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let mut waiting = vec![path.to_path_buf()];
+            while let Some(directory) = waiting.pop() {
+                file::set_path_mode(&directory, 0o700)?;
+                for entry in fs::read_dir(&directory)? {
+                    let entry = entry?;
+                    if entry.file_type()?.is_dir() {
+                        waiting.push(entry.path());
+                    }
+                }
+            }
+            fs::remove_dir_all(path)
+        }
+        other => other,
     }
 }
 

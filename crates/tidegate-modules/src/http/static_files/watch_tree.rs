@@ -36,7 +36,7 @@ struct Node {
     parents: Vec<NodeId>,
     dependents: HashSet<NodeId>,
     /// Keys of the entries that depend on this node.
-    keys: Vec<Box<[u8]>>,
+    keys: HashSet<Box<[u8]>>,
     /// Names that do not exist in this directory, by their case-folded spelling.
     absent: HashMap<Box<[u8]>, Vec<NodeId>>,
 }
@@ -90,8 +90,8 @@ impl WatchTree {
     /// Records that the entry of `key` depends on a node; returns false when the node has changed meanwhile.
     pub(super) fn attach(&mut self, id: NodeId, key: &[u8]) -> bool {
         let Some(node) = self.nodes.get_mut(&id) else { return false };
-        if !node.keys.iter().any(|known| **known == *key) {
-            node.keys.push(key.into());
+        if !node.keys.contains(key) {
+            node.keys.insert(key.into());
         }
         true
     }
@@ -99,7 +99,7 @@ impl WatchTree {
     /// Records that the entry of `key` is no longer kept; an unused watch ends.
     pub(super) fn detach(&mut self, watcher: &Watcher, id: NodeId, key: &[u8]) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.keys.retain(|known| **known != *key);
+        node.keys.remove(key);
         if node.keys.is_empty() && node.dependents.is_empty() {
             self.forget(watcher, id, &mut Vec::new());
         }
@@ -402,7 +402,7 @@ impl WatchTree {
             watch,
             parents: parents.to_vec(),
             dependents: HashSet::new(),
-            keys: Vec::new(),
+            keys: HashSet::new(),
             absent: HashMap::new(),
         };
         self.nodes.insert(id, node);

@@ -75,6 +75,10 @@ pub(super) fn admit(shared: &Shared, admission: &Admission) {
     if shared.get(key).is_some() {
         return;
     }
+    // Clients choose the names of absent files: long ones would take much memory.
+    if key.len() > ABSENT_KEY_MAX && file::stat(path::of(path), true).is_err() {
+        return;
+    }
     // The watch begins first: all changes after it are reported.
     let node = shared.watcher.as_ref().and_then(|watcher| {
         let ahead = watch_ahead(watcher, path);
@@ -107,6 +111,9 @@ pub(super) fn admit(shared: &Shared, admission: &Admission) {
     *entry.checked.get_mut() = now;
     shared.keep(key, &Arc::new(entry), id, *memory);
 }
+
+/// Longest key in bytes of an entry for a name that does not exist.
+const ABSENT_KEY_MAX: usize = 1024;
 
 /// Takes a path stamp at a path, or else at its parent directory.
 fn path_stamp(path: &[u8], from: usize) -> Option<PathStamp> {
