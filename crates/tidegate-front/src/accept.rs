@@ -145,6 +145,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         input: Vec::new(),
         open: counted,
         accepted: clock::now(),
+        passes: 0,
     };
     match listener_ref {
         Some(listener_ref) => start::enter(front, connection, address, listener_ref),

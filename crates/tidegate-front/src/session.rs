@@ -92,7 +92,7 @@ async fn run(
     listener_ref: ListenerRef,
     mut transport: impl Transport,
 ) {
-    let number = x.connection.number;
+    let (number, connection) = (x.connection.number, x.connection.clone());
     let ended = {
         let mut way = Box::pin(walk(&mut x, listener_ref, &mut transport));
         std::future::poll_fn(|context| {
@@ -112,6 +112,10 @@ async fn run(
         crate::task::log_panic_of(&log, number, &**panic);
     }
     let aborted = matches!(ended, Ok(None));
+    if x.connection.number != number {
+        // It ended in its handshake, which had the connection.
+        x.connection = connection;
+    }
     x.disposition.set_status(match ended {
         Ok(Some(status)) => status,
         Ok(None) => OK,

@@ -32,6 +32,8 @@ pub(crate) struct AcceptedConnection {
     pub input: Vec<u8>,
     pub open: OpenConnection,
     pub accepted: Instant,
+    /// How many times sessions have passed it on.
+    pub passes: u8,
 }
 
 /// Begins to serve a connection at an address of `http`, whose listener belongs to the current plan.
@@ -46,7 +48,7 @@ pub(crate) fn enter(
 ) {
     let plan = front.plan();
     let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
-    let AcceptedConnection { io, info, input, open, accepted } = connection;
+    let AcceptedConnection { io, info, input, open, accepted, .. } = connection;
     let accept_info = AcceptInfo {
         binding: Binding::new(address.clone(), &plan, listener_ref),
         accepted,

@@ -196,6 +196,11 @@ pub async fn relay(
         while share::poll(context).is_ready() {
             match pair.step(context) {
                 Err(end) => return Poll::Ready(end),
+                // A limit on the rate holds bytes back: that is no silence.
+                Ok(false) if pair.up.held || pair.down.held => {
+                    idle.set_after(pair.time_left());
+                    return Poll::Pending;
+                }
                 Ok(false) => return idle.poll_elapsed(context).map(|()| pair.broken_or_silent()),
                 Ok(true) => idle.set_after(pair.time_left()),
             }

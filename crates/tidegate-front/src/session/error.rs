@@ -39,6 +39,8 @@ pub(crate) enum PassError {
     NoListener(String),
     /// The session is a UDP session.
     Datagrams,
+    /// It was passed on too many times.
+    Cycle,
 }
 
 impl fmt::Display for PassError {
@@ -47,6 +49,7 @@ impl fmt::Display for PassError {
             PassError::NoListener(address) => {
                 write!(f, "no listening socket for \"{address}\" of \"pass\"")
             }
+            PassError::Cycle => f.write_str("stream pass cycle"),
             PassError::Datagrams => f.write_str("datagrams cannot be passed on by \"pass\""),
         }
     }

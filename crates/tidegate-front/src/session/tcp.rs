@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tidegate_codec::request::parse_host;
 use tidegate_core::LocalFuture;
-use tidegate_core::client::{Address, ByteStream};
+use tidegate_core::client::{Address, ByteStream, Connection};
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Exchange;
@@ -32,7 +32,7 @@ use crate::tls::{HandshakeOwner, session_handshake_timeout};
 
 /// Begins a session at an address of `stream`; does nothing if the plan has no such address.
 pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: &Address) {
-    let AcceptedConnection { io, info, input, open, .. } = connection;
+    let AcceptedConnection { io, info, input, open, passes, .. } = connection;
     let Some(plan) = front.session_plan() else { return };
     let Some(listener_ref) = ListenerRef::find(&plan, address, &info.local) else { return };
     let Some((tls, proxy_protocol)) = listener_ref.transport(&plan) else { return };
@@ -46,7 +46,7 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
     let Some(x) = super::exchange(plan, listener_ref, info, session) else { return };
     let _ = stream.set_nodelay(x.settings().tcp_nodelay);
     let client = Some(client);
-    let transport = Tcp { stream, client, listener_ref, tls, open: Some(open) };
+    let transport = Tcp { stream, client, listener_ref, tls, open: Some(open), passes };
     describe(&x);
     let front = front.clone();
     if proxy_protocol {
@@ -105,11 +105,13 @@ fn describe(x: &Exchange) {
 /// Source: `proxy_protocol_timeout`.
 async fn read_header(x: &mut Exchange, stream: &Stream, guard: &StartGuard) -> bool {
     let settings = x.location().extensions.of::<SessionSettings>().copied().unwrap_or_default();
-    let mut input = Vec::new();
+    // Read before the connection was passed on.
+    let session = x.modules.extensions.of_mut::<Session>();
+    let mut input = session.map(|session| std::mem::take(&mut session.input)).unwrap_or_default();
     let limit = settings.proxy_protocol_timeout;
     x.progress.action = "reading PROXY protocol";
     let reading = async {
-        if stream.readable().await.is_ok() {
+        if !input.is_empty() || stream.readable().await.is_ok() {
             guard.heard();
         }
         read_proxy_header(stream, &mut input).await
@@ -149,11 +151,16 @@ struct Tcp {
     listener_ref: ListenerRef,
     tls: bool,
     open: Option<OpenConnection>,
+    /// How many times it was passed on.
+    passes: u8,
 }
 
+/// Most times that a connection is passed on, as in nginx: more are a cycle.
+const PASSES_MAX: u8 = 10;
+
 impl Transport for Tcp {
-    /// Runs the SSL phase. Until the handshake is done the exchange's connection is a placeholder; where the future is
-    /// dropped there, the session closes. After it the session's client speaks through TLS, and received bytes count
+    /// Runs the SSL phase. Until the handshake is done the exchange's connection is a placeholder, which the owner of this
+    /// future replaces where it is dropped there. After it the session's client speaks through TLS, and received bytes count
     /// anew.
     fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), SessionError>> {
         Box::pin(async move {
@@ -163,11 +170,10 @@ impl Transport for Tcp {
             let limit = session_handshake_timeout(&x.plan, x.routing.server);
             let input = x.modules.extensions.of_mut::<Session>();
             let input = input.map(|session| std::mem::take(&mut session.input));
-            let info = std::mem::replace(&mut x.connection, Rc::new(no_connection()));
+            let kept = std::mem::replace(&mut x.connection, Rc::new(no_connection()));
             let stream = self.stream.clone();
             let input = input.unwrap_or_default();
-            let info = Rc::unwrap_or_clone(info);
-            let kept = info.clone();
+            let info = (*kept).clone();
             let owner = HandshakeOwner::Session(&mut *x);
             let accepted =
                 crate::tls::accept(owner, stream, info, self.listener_ref, input, limit).await;
@@ -175,7 +181,7 @@ impl Transport for Tcp {
                 Some((io @ Io::Tls(..), info, _)) => (io, info),
                 // A client that does not speak TLS gets no alert.
                 other => {
-                    x.connection = Rc::new(kept);
+                    x.connection = kept;
                     if let Some((_, _, input)) = other {
                         x.progress.action = "SSL handshaking";
                         let reason = OpensslError::of_first_bytes(&input);
@@ -212,10 +218,13 @@ impl Transport for Tcp {
     }
 
     fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), PassError> {
+        if self.passes >= PASSES_MAX {
+            return Err(PassError::Cycle);
+        }
         let missing = || PassError::NoListener(to.text());
-        let (plan, local) = (front.plan(), &x.connection.local);
+        let plan = front.plan();
         let http = listener(&plan, to);
-        let http = http.and_then(|at| Some((at.clone(), ListenerRef::find(&plan, &at, local)?)));
+        let http = http.and_then(|at| Some((at.clone(), ListenerRef::find(&plan, &at, to)?)));
         let sessions = front.session_plan().and_then(|plan| listener(&plan, to));
         if http.is_none() && sessions.is_none() {
             return Err(missing());
@@ -228,8 +237,11 @@ impl Transport for Tcp {
         let client = self.client.take().and_then(|client| Rc::try_unwrap(client).ok());
         let (Some(client), Some(open)) = (client, self.open.take()) else { return Err(missing()) };
         // The connection belongs to `http` from now on: its `client_header_timeout` begins here.
-        let (info, accepted) = ((*x.connection).clone(), tidegate_rt::clock::now());
-        let connection = AcceptedConnection { io: client.io, info, input, open, accepted };
+        let accepted = tidegate_rt::clock::now();
+        // As if it had been accepted at the other address.
+        let info = Connection { local: to.clone(), ..(*x.connection).clone() };
+        let passes = self.passes + 1;
+        let connection = AcceptedConnection { io: client.io, info, input, open, accepted, passes };
         match (http, sessions) {
             (Some((address, listener_ref)), _) => {
                 start::enter(front, connection, &Rc::new(address), listener_ref);

@@ -23,6 +23,8 @@ use crate::listener::ListenerRef;
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Waiting datagrams of a session; more are dropped, as from a socket's queue.
 const QUEUE_MAX: usize = 256;
+/// Bytes of these.
+const QUEUE_BYTES_MAX: usize = 512 * 1024;
 
 /// A socket and its sessions.
 struct Port {
@@ -111,6 +113,7 @@ impl Port {
             port: self.clone(),
             endpoints,
             waiting: RefCell::default(),
+            waiting_bytes: Cell::default(),
             waker: RefCell::default(),
             traffic: traffic.clone(),
         });
@@ -167,6 +170,7 @@ struct Client {
     port: Rc<Port>,
     endpoints: Endpoints,
     waiting: RefCell<VecDeque<Vec<u8>>>,
+    waiting_bytes: Cell<usize>,
     waker: RefCell<Option<Waker>>,
     traffic: Rc<Traffic>,
 }
@@ -175,9 +179,11 @@ impl Client {
     /// Queues a further datagram for the session.
     fn take(&self, bytes: Vec<u8>) {
         let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() >= QUEUE_MAX {
+        let queued = self.waiting_bytes.get() + bytes.len();
+        if waiting.len() >= QUEUE_MAX || queued > QUEUE_BYTES_MAX {
             return;
         }
+        self.waiting_bytes.set(queued);
         waiting.push_back(bytes);
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
@@ -189,6 +195,7 @@ impl Datagrams for Client {
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Vec<u8>> {
         match self.waiting.borrow_mut().pop_front() {
             Some(bytes) => {
+                self.waiting_bytes.set(self.waiting_bytes.get() - bytes.len());
                 let received = &self.traffic.received;
                 received.set(received.get() + bytes.len() as u64);
                 Poll::Ready(bytes)
@@ -208,6 +215,7 @@ impl Datagrams for Client {
         }
         drop(clients);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        self.waiting_bytes.set(0);
         waiting.into_iter().for_each(|bytes| self.port.deliver(self.endpoints, bytes));
     }
 

@@ -1,13 +1,17 @@
 //! Datagrams both ways between a client and an origin.
 
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_core::pace::{GrantInterval, Rate};
-use tidegate_core::session::{Datagrams, log_end};
+use tidegate_core::session::{Datagrams, Traffic, log_end};
 use tidegate_core::{Exchange, Level};
 use tidegate_rt::net::{ConnectOptions, Datagram};
 use tidegate_rt::timer::Deadline;
@@ -26,7 +30,10 @@ enum End {
     /// All expected responses have arrived, or no more are expected.
     Done,
     TimedOut,
+    /// The server's side failed.
     Failed(io::Error),
+    /// A response cannot be sent to the client, which says nothing about the server.
+    ClientFailed(io::Error),
 }
 
 /// Opens a socket to a server and passes datagrams.
@@ -62,16 +69,20 @@ pub(super) async fn attempt(
     first.extend_from_slice(x.session().map_or(&[], |session| &session.input));
     let now = clock::exact_now();
     let mut exchange = Passing {
-        settings,
+        expected: Expected {
+            requests: settings.requests,
+            responses: settings.responses,
+            timeout: settings.timeout,
+        },
         client,
         origin,
         report,
         requests: 0,
         responses: 0,
-        sent: 0,
-        received: 0,
+        traffic: x.session().map(|session| session.origin_traffic.clone()).unwrap_or_default(),
         up: Rate::new(settings.upload_rate(x), GrantInterval::Seconds, now),
         down: Rate::new(settings.download_rate(x), GrantInterval::Seconds, now),
+        is_held: false,
     };
     let idle = Deadline::new();
     let end = match exchange.upward(&first) {
@@ -88,14 +99,6 @@ pub(super) async fn attempt(
             .await
         }
     };
-    if let Some(attempt) = report.borrow_mut().last() {
-        attempt.bytes_sent = exchange.sent;
-        attempt.bytes_received = exchange.received;
-    }
-    if let Some(session) = x.session() {
-        session.origin_traffic.sent.set(exchange.sent);
-        session.origin_traffic.received.set(exchange.received);
-    }
     settle(x, tries, (peer, clock::now()), &exchange, end)
 }
 
@@ -113,7 +116,7 @@ fn settle(
             log_end(x, &packets(passing, "udp done"));
             AttemptOutcome::Status(200)
         }
-        End::TimedOut if passing.has_enough() || passing.settings.responses.is_none() => {
+        End::TimedOut if passing.has_enough() || passing.expected.responses.is_none() => {
             tries.report(peer, Outcome::Success, now);
             log_end(x, &packets(passing, "udp timed out"));
             AttemptOutcome::Status(200)
@@ -122,6 +125,12 @@ fn settle(
             x.log(Level::Error, format_args!("upstream timed out (110: Connection timed out)"));
             tries.report(peer, Outcome::Failure, now);
             AttemptOutcome::Status(502)
+        }
+        End::ClientFailed(error) => {
+            let error = os_error(&error);
+            x.log(Level::Info, format_args!("send() failed ({error})"));
+            tries.report(peer, Outcome::Success, now);
+            AttemptOutcome::Status(200)
         }
         End::Failed(error) => {
             let error = os_error(&error);
@@ -139,8 +148,19 @@ fn packets(passing: &Passing<'_>, what: &str) -> String {
     format!("{what}, packets from/to client:{up}/{down}")
 }
 
+/// What ends a session.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    /// `proxy_requests`; 0 for no limit.
+    requests: u64,
+    /// `proxy_responses`; `None`: any number.
+    responses: Option<u64>,
+    /// `proxy_timeout`.
+    timeout: Duration,
+}
+
 struct Passing<'s> {
-    settings: &'s Settings,
+    expected: Expected,
     client: Rc<dyn Datagrams>,
     origin: Rc<Datagram>,
     report: &'s SharedReport,
@@ -148,11 +168,26 @@ struct Passing<'s> {
     requests: u64,
     responses: u64,
     /// Bytes to and from the origin.
-    sent: u64,
-    received: u64,
+    traffic: Rc<Traffic>,
     /// Limits in bytes a second: a datagram is read only when both allow it.
     up: Option<Rate>,
     down: Option<Rate>,
+    /// One of them delays its direction.
+    is_held: bool,
+}
+
+impl Drop for Passing<'_> {
+    /// Reports the bytes, where the session is aborted as well.
+    fn drop(&mut self) {
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.bytes_sent = self.traffic.sent.get();
+            attempt.bytes_received = self.traffic.received.get();
+        }
+    }
+}
+
+fn add(count: &Cell<u64>, bytes: &[u8]) {
+    count.set(count.get() + bytes.len() as u64);
 }
 
 fn may_take(rate: Option<&Rate>, context: &mut Context<'_>, taken: u64) -> bool {
@@ -162,12 +197,12 @@ fn may_take(rate: Option<&Rate>, context: &mut Context<'_>, taken: u64) -> bool 
 impl Passing<'_> {
     fn upward(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.requests += 1;
-        if self.settings.requests > 0 && self.requests >= self.settings.requests {
+        if self.expected.requests > 0 && self.requests >= self.expected.requests {
             // The client's next datagram begins another session.
             self.client.release();
         }
         match self.origin.try_send(bytes, None) {
-            Ok(_) => self.sent += bytes.len() as u64,
+            Ok(_) => add(&self.traffic.sent, bytes),
             // The socket's queue is full: lost, as anywhere on its way.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
@@ -177,12 +212,12 @@ impl Passing<'_> {
 
     /// Returns whether all responses expected by now have arrived.
     fn has_enough(&self) -> bool {
-        let expected = self.settings.responses.map(|each| each.saturating_mul(self.requests));
+        let expected = self.expected.responses.map(|each| each.saturating_mul(self.requests));
         expected.is_some_and(|expected| self.responses >= expected)
     }
 
     fn is_done(&self) -> bool {
-        let all = self.settings.requests == 0 || self.requests >= self.settings.requests;
+        let all = self.expected.requests == 0 || self.requests >= self.expected.requests;
         all && self.has_enough()
     }
 
@@ -198,35 +233,43 @@ impl Passing<'_> {
                 return Poll::Ready(End::Done);
             }
             match self.exchange(context, buffer) {
-                Err(error) => return Poll::Ready(End::Failed(error)),
+                Err(end) => return Poll::Ready(end),
+                // A limit on the rate holds datagrams back: that is no silence.
+                Ok(false) if self.is_held => {
+                    idle.set_after(self.expected.timeout);
+                    return Poll::Pending;
+                }
                 Ok(false) => return idle.poll_elapsed(context).map(|()| End::TimedOut),
-                Ok(true) => idle.set_after(self.settings.timeout),
+                Ok(true) => idle.set_after(self.expected.timeout),
             }
         }
         Poll::Pending
     }
 
     /// Passes one datagram of each direction; `Ok(false)` when there was none.
-    fn exchange(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> io::Result<bool> {
+    fn exchange(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Result<bool, End> {
         let mut moved = false;
-        let released = self.settings.requests > 0 && self.requests >= self.settings.requests;
-        let may_go_up = !released && may_take(self.up.as_ref(), context, self.sent);
-        if may_go_up && let Poll::Ready(bytes) = self.client.poll_receive(context) {
-            self.upward(&bytes)?;
+        let released = self.expected.requests > 0 && self.requests >= self.expected.requests;
+        let may_go_up = released || may_take(self.up.as_ref(), context, self.traffic.sent.get());
+        let may_go_down = may_take(self.down.as_ref(), context, self.traffic.received.get());
+        self.is_held = !may_go_up || !may_go_down;
+        if may_go_up
+            && !released
+            && let Poll::Ready(bytes) = self.client.poll_receive(context)
+        {
+            self.upward(&bytes).map_err(End::Failed)?;
             moved = true;
         }
-        if may_take(self.down.as_ref(), context, self.received)
-            && let Poll::Ready(length) = self.origin.poll_receive(context, buffer)
-        {
-            let length = length?;
+        if may_go_down && let Poll::Ready(length) = self.origin.poll_receive(context, buffer) {
+            let length = length.map_err(End::Failed)?;
             self.responses += 1;
             if self.responses == 1
                 && let Some(attempt) = self.report.borrow_mut().last()
             {
                 attempt.first_byte_received(clock::now());
             }
-            self.received += length as u64;
-            self.client.send(&buffer[..length])?;
+            add(&self.traffic.received, &buffer[..length]);
+            self.client.send(&buffer[..length]).map_err(End::ClientFailed)?;
             moved = true;
         }
         Ok(moved)

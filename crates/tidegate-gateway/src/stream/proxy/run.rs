@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::client::{Address, ByteStream};
-use tidegate_core::session::{Session, SessionClient, log_end};
+use tidegate_core::session::{Session, SessionClient, Traffic, log_end};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Addr, ConnectOptions, Stream};
@@ -220,10 +220,14 @@ async fn connect_and_relay(
         pending.append(&mut session.input);
     }
     let begun = clock::exact_now();
-    let mut up = Direction::new(pending, settings.upload_rate(x), begun);
-    let mut down = Direction::new(Vec::new(), settings.download_rate(x), begun);
+    let mut relayed = Relayed {
+        up: Direction::new(pending, settings.upload_rate(x), begun),
+        down: Direction::new(Vec::new(), settings.download_rate(x), begun),
+        traffic: x.session().map(|session| session.origin_traffic.clone()).unwrap_or_default(),
+        report: report.clone(),
+    };
     let first = report.clone();
-    down.on_first = Some(Box::new(move || {
+    relayed.down.on_first = Some(Box::new(move || {
         if let Some(attempt) = first.borrow_mut().last() {
             attempt.first_byte_received(clock::now());
         }
@@ -233,18 +237,31 @@ async fn connect_and_relay(
         idle: settings.timeout,
         closing: settings.closing,
     };
-    let end = relay(&*client, &io, &mut up, &mut down, options).await;
+    let end = relay(&*client, &io, &mut relayed.up, &mut relayed.down, options).await;
     let _ = std::future::poll_fn(|context| std::task::Poll::Ready(io.poll_shutdown(context))).await;
-    if let Some(attempt) = report.borrow_mut().last() {
-        attempt.bytes_sent = up.moved;
-        attempt.bytes_received = down.read;
-    }
-    if let Some(session) = x.session() {
-        session.origin_traffic.sent.set(up.moved);
-        session.origin_traffic.received.set(down.read);
-    }
+    drop(relayed);
     log_relay_end(x, &end);
     AttemptOutcome::Status(OK)
+}
+
+/// Both directions of a relay. Their bytes are reported when it is dropped, where the session is aborted as well.
+struct Relayed {
+    up: Direction,
+    down: Direction,
+    traffic: Rc<Traffic>,
+    report: SharedReport,
+}
+
+impl Drop for Relayed {
+    fn drop(&mut self) {
+        let (sent, received) = (self.up.moved, self.down.read);
+        self.traffic.sent.set(sent);
+        self.traffic.received.set(received);
+        if let Some(attempt) = self.report.borrow_mut().last() {
+            attempt.bytes_sent = sent;
+            attempt.bytes_received = received;
+        }
+    }
 }
 
 /// Opens a connection to a server: the socket, and with TLS the PROXY header, which precedes the handshake and is
