@@ -119,7 +119,7 @@ impl Syslog {
 
     fn send_with(&self, severity: usize, line: &[u8]) {
         let mut message = format!("<{}>", self.facility * 8 + severity);
-        tidegate_rt::clock::http_date(|date| push_syslog_time(&mut message, date));
+        tidegate_rt::clock::log_time_local(|time| push_syslog_time(&mut message, time));
         if let Some(name) = &self.hostname {
             message.push(' ');
             message.push_str(name);
@@ -214,12 +214,10 @@ fn parse_destination(server: &str, names: &dyn NameLookup) -> Result<Destination
     Ok(Destination::Udp(SocketAddr::new(*first, port)))
 }
 
-/// Appends a time as in RFC 3164, `Nov  6 08:49:37`, in UTC; the parts are taken from an HTTP date.
-fn push_syslog_time(message: &mut String, http_date: &[u8]) {
-    let text = String::from_utf8_lossy(http_date);
-    let mut parts = text.split(' ').skip(1);
-    let (day, month) = (parts.next().unwrap_or("01"), parts.next().unwrap_or("Jan"));
-    let time = parts.nth(1).unwrap_or("00:00:00");
-    let day = day.trim_start_matches('0');
+/// Appends a local time as in RFC 3164 section 4.1.2, `Nov  6 08:49:37`; `time` is in the common log format.
+fn push_syslog_time(message: &mut String, time: &[u8]) {
+    let text = String::from_utf8_lossy(time);
+    let part = |range| text.get(range).unwrap_or_default();
+    let (day, month, time) = (part(0..2).trim_start_matches('0'), part(3..6), part(12..20));
     message.push_str(&format!("{month} {day:>2} {time}"));
 }

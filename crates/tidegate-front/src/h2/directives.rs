@@ -106,7 +106,11 @@ fn config(conf: &Conf, parse: &ParseOptions) -> Config {
     let list_bytes = number(parse.large_buffers.saturating_mul(parse.large_buffer_bytes));
     Config {
         streams_max: conf.streams_max.unwrap_or(STREAMS_MAX),
-        stream_window: conf.preread_bytes.unwrap_or(PREREAD_BYTES),
+        // A client with a window of 0 would wait for ever: windows open again as bytes are read.
+        stream_window: match conf.preread_bytes {
+            Some(0) => FRAME_BYTES_LIMIT,
+            bytes => bytes.unwrap_or(PREREAD_BYTES),
+        },
         stream_window_max: STREAM_WINDOW_MAX,
         frame_bytes_max: FRAME_BYTES_LIMIT,
         list_bytes_max: list_bytes,

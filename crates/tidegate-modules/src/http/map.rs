@@ -234,7 +234,8 @@ fn look_up(table: &Table, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         Some(place) => Some(place),
         None => match matching_value(table, subject, x) {
             Ok(place) => place.or(table.default),
-            Err(tidegate_core::regex::MatchLimit) => return false,
+            // As in nginx no further one is tried.
+            Err(tidegate_core::regex::MatchLimit) => table.default,
         },
     };
     if let Some(value) = place.and_then(|place| table.values.get(place)) {

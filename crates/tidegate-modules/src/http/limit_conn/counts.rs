@@ -42,9 +42,10 @@ impl Counts {
         true
     }
 
-    /// Returns whether requests of this key are in progress.
+    /// Returns whether requests of this key are in progress, here or on other servers.
     pub(super) fn has(&self, key: &[u8]) -> bool {
-        self.by_key.contains_key(key)
+        let elsewhere = || self.others.as_ref().is_some_and(|others| others.count(key) > 0);
+        self.by_key.contains_key(key) || elsewhere()
     }
 
     /// Ends the count of a request of this key.

@@ -41,8 +41,10 @@ impl Bucket {
     }
 
     fn leaked(&self, rate: u64, now: Instant) -> u64 {
-        let passed = now.saturating_duration_since(self.last).as_millis();
-        u64::try_from(passed).unwrap_or(u64::MAX).saturating_mul(rate) / 1000
+        // Parts of a millisecond count: the clock's readings are no multiples of one, and each request would lose some.
+        let passed = now.saturating_duration_since(self.last).as_nanos();
+        let leaked = passed.saturating_mul(u128::from(rate)) / NANOS;
+        u64::try_from(leaked).unwrap_or(u64::MAX)
     }
 }
 
@@ -64,6 +66,8 @@ pub(super) fn parse_rate(text: &str) -> Option<u64> {
     Some((count.checked_mul(1000)? / seconds).max(1))
 }
 
+/// Nanoseconds in a second.
+const NANOS: u128 = 1_000_000_000;
 /// Microseconds in a second.
 const MICROS: u128 = 1_000_000;
 /// The longest time that is sent to an engine, in microseconds: its scripts calculate with 53 bits.

@@ -52,6 +52,27 @@ fn buckets_fill_and_leak() {
 }
 
 #[test]
+fn parts_of_a_millisecond_leak_as_well() {
+    let (rate, start) = (parse_rate("1000r/s").unwrap(), tidegate_rt::clock::now());
+    // Fewer requests than the rate, at a clock whose ticks are no whole milliseconds.
+    let mut bucket = Bucket::with_level(REQUEST, start);
+    for number in 1..10_000u32 {
+        let now = start + Duration::from_nanos(1_100_000) * number;
+        assert_eq!(bucket.excess(rate, now), 0, "{number}");
+        bucket.fill(REQUEST, rate, now);
+    }
+    let rate = parse_rate("1010r/s").unwrap();
+    let mut bucket = Bucket::with_level(REQUEST, start);
+    let mut most = 0;
+    for number in 1..10_000u32 {
+        let now = start + Duration::from_nanos(3_999_990) * (number / 4);
+        most = most.max(bucket.excess(rate, now));
+        bucket.fill(REQUEST, rate, now);
+    }
+    assert!(most <= 4 * REQUEST, "{most}");
+}
+
+#[test]
 fn what_is_too_early_waits() {
     for (excess, free, rate, millis) in [
         (1000, 0, 2000, 500),

@@ -63,6 +63,19 @@ fn values_are_kept_unless_volatile_and_give_way_to_set() {
     assert_eq!(bench.text("/set"), "over over");
 }
 
+/// As in nginx no further expression is tried.
+#[test]
+fn an_expression_that_gives_up_leaves_the_default() {
+    let bench = Bench::new(
+        r#"
+        map $arg_q $x { default 1; "~^(a|aa)+$" 0; "~^a" 2; }
+        server { location / { return 200 "[$x]"; } }
+        "#,
+    );
+    assert_eq!(bench.text("/?q=aaaaaaaaaaX"), "[2]");
+    assert_eq!(bench.text(&format!("/?q={}X", "a".repeat(60))), "[1]");
+}
+
 /// Nothing is put into a table of size 0.
 #[test]
 fn maps_without_keys_need_no_table() {

@@ -145,9 +145,17 @@ impl Renderer {
             }
             // The condition of an inactive branch is not evaluated.
             let outer = source.is_active();
-            let active = outer && self.holds(command.value("expr"))?;
-            source.branches.push(Branch { active, taken: active || !outer, had_else: false });
-            return Ok(());
+            let active = match outer {
+                true => self.holds(command.value("expr")),
+                false => Ok(false),
+            };
+            // Within another one its `endif` has to find it. Alone, it has none, as in nginx.
+            if let Ok(active) = active {
+                source.branches.push(Branch { active, taken: active || !outer, had_else: false });
+            } else if !source.branches.is_empty() {
+                source.branches.push(Branch { active: false, taken: true, had_else: false });
+            }
+            return active.map(drop);
         }
         let invalid = || Err(CommandError::Context { command: shown(&command.name) });
         if source.too_deep > 0 {

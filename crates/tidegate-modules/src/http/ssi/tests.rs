@@ -130,6 +130,10 @@ fn conditions() {
         ("<!--#if expr=\"$arg_a = /^$arg_a$/\"-->T<!--#else-->F<!--#endif-->", "T"),
         ("<!--#if expr=\"$arg_a = /(/\"-->T<!--#endif-->", "ETE"),
         (
+            "<!--#if expr=\"$arg_a\"-->A<!--#if expr=\"$arg_a = /(/\"-->T<!--#endif-->B<!--#else-->SECRET<!--#endif-->C",
+            "AEBC",
+        ),
+        (
             "<!--#if expr=\"$arg_a$arg_b = /(.)(?<n>.)/\"--><!--#echo var=\"1\"-->-<!--#echo var=\"n\"--><!--#endif-->",
             "a-b",
         ),
