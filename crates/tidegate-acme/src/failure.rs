@@ -38,6 +38,8 @@ pub enum Failure {
     OrderInvalid(Option<Problem>),
     /// The order has expired.
     OrderExpired,
+    /// The server gave the order of another certificate with the same names.
+    OrderShared(String),
     /// The order was looked at many times, and is still not ready.
     OrderSlow,
     /// The account was deactivated or revoked.
@@ -64,9 +66,11 @@ pub(crate) enum Consequence {
 impl Failure {
     pub(crate) fn consequence(&self) -> Consequence {
         match self {
-            Failure::Caller(_) | Failure::Malformed(_) | Failure::Key(_) | Failure::OrderSlow => {
-                Consequence::Retry
-            }
+            Failure::Caller(_)
+            | Failure::Malformed(_)
+            | Failure::Key(_)
+            | Failure::OrderShared(_)
+            | Failure::OrderSlow => Consequence::Retry,
             Failure::Problem { status, problem, .. } => match (problem.kind, status) {
                 (ProblemKind::AccountDoesNotExist, _) => Consequence::Reregister,
                 (ProblemKind::BadNonce | ProblemKind::RateLimited, _) => Consequence::Retry,
@@ -149,6 +153,9 @@ impl fmt::Display for Failure {
                 write!(f, "the server has made the order invalid: {}", reason(problem))
             }
             Failure::OrderExpired => f.write_str("the order has expired"),
+            Failure::OrderShared(url) => {
+                write!(f, "the order {url} is in progress for another certificate with these names")
+            }
             Failure::OrderSlow => f.write_str("the order is not ready after many looks at it"),
             Failure::AccountInvalid => f.write_str("the account was deactivated or revoked"),
             Failure::ExternalAccountRequired => {

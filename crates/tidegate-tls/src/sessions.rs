@@ -11,9 +11,12 @@ use std::time::Duration;
 use rustls::server::StoresServerSessions;
 
 use crate::observed;
+use crate::tickets::SKEW_SECONDS;
 
 /// Bytes counted for a session, about the value of nginx's manual: 4000 sessions in a megabyte.
 const SESSION_BYTES: u64 = 256;
+/// As of tickets.
+const SKEW_MILLIS: u64 = SKEW_SECONDS * 1000;
 /// Parts with a lock each, so that threads seldom contend.
 const SHARDS: usize = 16;
 
@@ -60,8 +63,11 @@ impl SessionCache {
         let mut shard = self.shard(&key);
         let key: Box<[u8]> = key.into();
         let value = value.into();
-        shard.order.push_back(key.clone());
-        shard.sessions.insert(key, Session { value, stored_unix_millis: now_unix_millis });
+        let session = Session { value, stored_unix_millis: now_unix_millis };
+        // One that is replaced keeps its place.
+        if shard.sessions.insert(key.clone(), session).is_none() {
+            shard.order.push_back(key);
+        }
         while shard.sessions.len() > self.shard_entries_max {
             let Some(oldest) = shard.order.pop_front() else { break };
             shard.sessions.remove(&oldest);
@@ -82,7 +88,8 @@ impl SessionCache {
         let mut shard = self.shard(key);
         let session = shard.sessions.get(key)?;
         let age = now_unix_millis.saturating_sub(session.stored_unix_millis);
-        let fresh = u128::from(age) <= timeout.as_millis();
+        let is_past = session.stored_unix_millis <= now_unix_millis.saturating_add(SKEW_MILLIS);
+        let fresh = is_past && u128::from(age) <= timeout.as_millis();
         let value = fresh.then(|| session.value.to_vec());
         if remove || !fresh {
             shard.sessions.remove(key);

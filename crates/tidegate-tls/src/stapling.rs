@@ -5,6 +5,7 @@
 mod tests;
 
 use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::sign::CertifiedKey;
@@ -32,6 +33,8 @@ pub struct StatusCheck {
     issuer: Vec<u8>,
     /// The trust in the issuer, where responses are verified.
     verify: Option<Trust>,
+    /// When the present response ends, in seconds since 1970; 0 where there is none or it names no end.
+    until: AtomicI64,
 }
 
 /// The most certificates between the issuer and a trusted certificate.
@@ -83,7 +86,7 @@ impl StatusCheck {
         let issuer = candidates.find(is_issuer)?.to_vec();
         drop(candidates);
         let trust = || Trust::new(Purpose::Any, trusted, &[], TRUST_DEPTH_MAX, algorithms().all);
-        Some(StatusCheck { verify: verify.then(trust), own, issuer })
+        Some(StatusCheck { verify: verify.then(trust), own, issuer, until: AtomicI64::new(0) })
     }
 
     /// Returns the URL of the responder in the certificate.
@@ -120,12 +123,21 @@ impl StatusCheck {
             return Err(StatusError::NOT_AUTHENTIC);
         }
         self.own.staple(Some(response));
+        self.until.store(good.next_unix_seconds.unwrap_or(0), Ordering::Relaxed);
         Ok(good.next_unix_seconds)
     }
 
     /// Removes the response.
     pub fn clear(&self) {
+        self.until.store(0, Ordering::Relaxed);
         self.own.staple(None);
+    }
+
+    /// Removes the response if it has ended, or has no end: no newer one could be fetched.
+    pub fn expire(&self, now_unix_seconds: i64) {
+        if self.until.load(Ordering::Relaxed) <= now_unix_seconds {
+            self.clear();
+        }
     }
 
     fn leaf(&self) -> Option<Certificate<'_>> {

@@ -108,7 +108,10 @@ impl RandomKeys {
     fn current(&self, now_unix_seconds: u64) -> Vec<TicketKey> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let life = self.timeout.as_secs().max(1);
-        let fresh = |made: u64| now_unix_seconds.saturating_sub(made) < life;
+        let fresh = |made: u64| {
+            made <= now_unix_seconds.saturating_add(SKEW_SECONDS)
+                && now_unix_seconds.saturating_sub(made) < life
+        };
         if !keys.first().is_some_and(|(_, made)| fresh(*made)) {
             if let Some(key) = TicketKey::random() {
                 keys.insert(0, (key, now_unix_seconds));
@@ -118,6 +121,10 @@ impl RandomKeys {
         keys.iter().map(|(key, _)| key.clone()).collect()
     }
 }
+
+/// How far the clock of a ticket's server may be ahead. What is later was made before the clock was set back, and would
+/// stay new until then.
+pub(crate) const SKEW_SECONDS: u64 = 600;
 
 /// Keys that follow from a secret and the time (`ssl_session_ticket_key derived:`): all servers with the secret have the
 /// same ones, without telling each other.
@@ -272,6 +279,9 @@ impl Tickets {
             }
         }?;
         let age = now_unix_seconds.saturating_sub(time);
+        if time > now_unix_seconds.saturating_add(SKEW_SECONDS) {
+            return None;
+        }
         (age <= self.timeout.as_secs()).then_some(session)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::work::{Call, Work, success};
 use super::{Context, Want};
-use crate::failure::Failure;
+use crate::failure::{Consequence, Failure};
 use crate::files::{Intent, Placed};
 use crate::json::{Malformed, url_fault};
 use crate::limits::{ORDER_PAGES_MAX, ORDERS_SEARCHED_MAX};
@@ -124,6 +124,11 @@ pub(super) fn created(
                 let event = intent.profile.take().map(Event::DefaultProfile);
                 return Ok((Work::Intend(intent), event));
             }
+            // The server may not know the certificate: it is of another server or account. Without the field, which is only a
+            // hint, it does not matter.
+            _ if intent.replaces.is_some() && failure.consequence() == Consequence::Reorder => {
+                intent.replaces = None;
+            }
             _ => return Err(failure),
         }
         return Ok((Work::Intend(intent), None));
@@ -131,5 +136,9 @@ pub(super) fn created(
     let url = response.location().filter(|url| url_fault(url).is_none());
     let fault = || Malformed::new("order", "Location", "it is missing, or not a URL");
     let url = url.ok_or_else(fault)?.to_owned();
+    // Servers may give an order in progress again. It is for one certificate.
+    if context.claimed.contains(&url) {
+        return Err(Failure::OrderShared(url));
+    }
     Ok((Work::Record(Placed { intent, url: url.clone() }), Some(Event::Ordered(url))))
 }

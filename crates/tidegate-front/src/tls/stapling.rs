@@ -189,7 +189,11 @@ impl OcspFetch {
                     self.responder.host
                 );
                 self.log.say(Level::Error, format_args!("{text}"));
-                self.check.clear();
+                match reason {
+                    // What the responder says now holds: the certificate may be revoked.
+                    FetchError::Status(_) => self.check.clear(),
+                    _ => self.check.expire(now),
+                }
                 RETRY
             }
         }

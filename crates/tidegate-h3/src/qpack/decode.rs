@@ -224,6 +224,10 @@ impl Decoder {
         match input.first() {
             Some(0x80..) => self.insert_with_name(input),
             Some(0x40..0x80) => {
+                // Both are here before the first is decoded: the second one may arrive byte by byte.
+                let mut ahead = *input;
+                self.skip_string(&mut ahead, 5)?;
+                self.skip_string(&mut ahead, 7)?;
                 let name = self.bounded_string(input, 5)?;
                 let value = self.bounded_string(input, 7)?;
                 let (name, value) = (name.of(&self.text), value.of(&self.text));
@@ -270,16 +274,11 @@ impl Decoder {
         self.table.inserted().checked_sub(1)?.checked_sub(relative)
     }
 
-    /// Reads a string of the encoder stream. One that cannot fit into the table is refused before it is here, so that an
-    /// instruction in progress is no larger than about four tables for each string.
-    fn bounded_string<'a>(
-        &mut self,
-        input: &mut &'a [u8],
-        prefix_bits: u32,
-    ) -> Result<Text<'a>, Stop> {
-        let mut ahead = *input;
-        let is_coded = ahead.first().is_some_and(|first| first & 1 << prefix_bits != 0);
-        let length = integer::decode_long(&mut ahead, prefix_bits)?;
+    /// Passes over a string of the encoder stream. One that cannot fit into the table is refused before it is here, so that
+    /// an instruction in progress is no larger than about four tables for each string.
+    fn skip_string(&self, input: &mut &[u8], prefix_bits: u32) -> Result<(), Stop> {
+        let is_coded = input.first().is_some_and(|first| first & 1 << prefix_bits != 0);
+        let length = integer::decode_long(input, prefix_bits)?;
         let shortest = match is_coded {
             true => length.saturating_mul(8) / HUFFMAN_BITS_MAX,
             false => length,
@@ -287,6 +286,20 @@ impl Decoder {
         if shortest.saturating_add(ENTRY_OVERHEAD_BYTES as u64) > self.table.capacity() as u64 {
             return Err(Stop::Error(EncoderStreamError::EntrySize));
         }
+        *input = usize::try_from(length)
+            .ok()
+            .and_then(|length| input.get(length..))
+            .ok_or(Stop::Truncated)?;
+        Ok(())
+    }
+
+    /// Reads a string of the encoder stream, once all of it is here.
+    fn bounded_string<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        prefix_bits: u32,
+    ) -> Result<Text<'a>, Stop> {
+        self.skip_string(&mut &**input, prefix_bits)?;
         string::decode(input, prefix_bits, &mut self.text).map_err(|error| match error {
             string::StringError::Truncated => Stop::Truncated,
             string::StringError::Integer => Stop::Error(EncoderStreamError::Integer),

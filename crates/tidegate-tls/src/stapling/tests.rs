@@ -74,7 +74,11 @@ fn a_response_stays_until_the_next() {
     let next = check.take(bytes(GOOD), NOW).expect("good").expect("a time");
     assert!(next > NOW);
     assert!(check.take(bytes(GONE), NOW).is_err(), "about another certificate");
+    check.expire(next - 1);
     assert_eq!(own.current().ocsp, Some(bytes(GOOD)));
+    check.expire(next);
+    assert_eq!(own.current().ocsp, None);
+    check.take(bytes(GOOD), NOW).expect("good");
     check.clear();
     assert_eq!(own.current().ocsp, None);
 }

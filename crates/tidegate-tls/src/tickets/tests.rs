@@ -100,6 +100,17 @@ fn tickets_by_key_files() {
 }
 
 #[test]
+fn a_clock_that_was_ahead_leaves_neither_keys_nor_tickets() {
+    let keys = Arc::new(RandomKeys::new(TIMEOUT));
+    let tickets = Tickets { keys: TicketKeys::Random(keys), timeout: TIMEOUT, context: [0; 16] };
+    let name = |now| tickets.encrypt_at(b"s", now).expect("encrypted")[..16].to_vec();
+    let (ahead, ticket) = (name(100_000), tickets.encrypt_at(b"s", 100_000).expect("encrypted"));
+    assert!(tickets.decrypt_at(&ticket, 99_400).is_some(), "as clocks differ");
+    assert_eq!(tickets.decrypt_at(&ticket, 99_399), None);
+    assert_ne!(name(1000), ahead);
+}
+
+#[test]
 fn random_ticket_keys_are_replaced_in_time() {
     let keys = Arc::new(RandomKeys::new(TIMEOUT));
     let tickets = Tickets { keys: TicketKeys::Random(keys), timeout: TIMEOUT, context: [0; 16] };

@@ -313,8 +313,10 @@ impl Certificate<'_> {
 
     /// Returns whether no extension is repeated, and those that decide can be parsed.
     fn has_sound_extensions(&self) -> bool {
-        let ids: Vec<&[u8]> = extensions(self.extensions).map(|extension| extension.id).collect();
-        let twice = ids.iter().enumerate().any(|(index, id)| ids[..index].contains(id));
+        let ids = extensions(self.extensions).map(|extension| extension.id);
+        let mut ids: Vec<&[u8]> = ids.collect();
+        ids.sort_unstable();
+        let twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
         let mut rest = self.extensions;
         let mut count = 0;
         while let Some((_, _, after)) = any(rest) {

@@ -205,12 +205,23 @@ fn a_directory_that_changes() {
 
 #[test]
 fn a_replaced_certificate_and_an_unknown_profile_at_new_order() {
+    a_renewal_without_its_hint(&error(409, "alreadyReplaced", ""));
+}
+
+/// It is of another account, or of another server: so the certificate is ordered without naming it.
+#[test]
+fn a_certificate_that_the_server_does_not_know_at_new_order() {
+    for (status, kind) in [(403, "unauthorized"), (400, "malformed"), (404, "malformed")] {
+        a_renewal_without_its_hint(&error(status, kind, ""));
+    }
+}
+
+fn a_renewal_without_its_hint(replaced: &Response) {
     let mut world = World::new();
     world.authority.window = Some((Time(START.0 + 50 * 86_400), Time(START.0 + 51 * 86_400)));
     let mut issuer = world.start();
     world.run_well(&mut issuer, 3600);
     let refused = Cell::new(false);
-    let replaced = error(409, "alreadyReplaced", "");
     world.run(&mut issuer, 51 * 86_400, &mut |step| {
         let first = is_request(step, "/new-order")
             && !refused.replace(refused.get() || is_request(step, "/new-order"));

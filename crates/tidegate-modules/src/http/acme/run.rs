@@ -169,9 +169,18 @@ impl Run<'_> {
     async fn begin(&self) -> Result<Issuer, String> {
         let (plan, store) = (self.plan.clone(), self.store.clone());
         let begin = move || {
-            let mut read = |file: &str| store.read(file);
+            let mut unreadable = None;
+            let mut read = |file: &str| match store.read(file) {
+                Ok(contents) => contents,
+                Err(error) => {
+                    unreadable.get_or_insert(error);
+                    None
+                }
+            };
             let (config, wanted) = (plan.config.clone(), plan.wanted.clone());
-            Ok(Issuer::new(config, wanted, &mut read, now(), random::next_u64()))
+            let made = Issuer::new(config, wanted, &mut read, now(), random::next_u64());
+            // Nothing was written yet.
+            unreadable.map_or(Ok(made), Err)
         };
         match blocking::run(begin).await {
             Ok(made) => made.map_err(|error| error.to_string()),

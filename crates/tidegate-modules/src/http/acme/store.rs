@@ -30,23 +30,33 @@ const DIRECTORY_MODE: u32 = 0o700;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl Store {
-    /// Returns the contents of a file; `None` without one, or where it cannot be read.
-    pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        match self {
+    /// Returns the contents of a file; `None` without one.
+    ///
+    /// # Errors
+    /// There is one, and it cannot be read: it must not be taken for an absent one, which would be written anew.
+    pub(super) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let directory = match self {
             Store::Memory(files) => {
-                files.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+                let files = files.lock().unwrap_or_else(PoisonError::into_inner);
+                return Ok(files.get(name).cloned());
             }
-            Store::Directory(directory) => {
-                let path = directory.join(name);
-                let length = fs::metadata(&path).ok()?.len();
-                if length > FILE_BYTES_MAX { None } else { fs::read(path).ok() }
-            }
+            Store::Directory(directory) => directory,
+        };
+        let path = directory.join(name);
+        let read = fs::metadata(&path).and_then(|metadata| match metadata.len() {
+            length if length > FILE_BYTES_MAX => Err(io::ErrorKind::FileTooLarge.into()),
+            _ => fs::read(&path),
+        });
+        match read {
+            Ok(contents) => Ok(Some(contents)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(named(&path, &error)),
         }
     }
 
-    /// Returns the contents of the file with a certificate and its key.
+    /// Returns the contents of the file with a certificate and its key, where it can be read.
     pub(super) fn read_pair(&self, stem: &str) -> Option<Vec<u8>> {
-        self.read(&format!("{stem}{PAIR}"))
+        self.read(&format!("{stem}{PAIR}")).ok().flatten()
     }
 
     /// Makes a change durable. It blocks on the disk.
@@ -66,9 +76,7 @@ impl Store {
             Store::Directory(directory) => directory,
         };
         let path = directory.join(&change.file);
-        let named = |error: io::Error| {
-            io::Error::new(error.kind(), format!("\"{}\": {error}", path.display()))
-        };
+        let named = |error: io::Error| named(&path, &error);
         match &change.contents {
             Some(contents) => write(directory, &change.file, contents).map_err(named)?,
             None => match fs::remove_file(&path) {
@@ -82,6 +90,10 @@ impl Store {
         }
         Ok(())
     }
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("\"{}\": {error}", path.display()))
 }
 
 /// Returns the certificates behind the key.

@@ -140,11 +140,16 @@ fn files_are_replaced_as_a_whole_and_the_directory_has_one_owner() {
     };
     store.store(change(Some(pair))).expect("stored");
     assert_eq!(store.read_pair("a").as_deref(), Some(&pair[..]));
-    assert_eq!(store.read("a.crt").as_deref(), Some(&b"-----BEGIN CERTIFICATE-----\nx"[..]));
+    assert_eq!(
+        store.read("a.crt").expect("read").as_deref(),
+        Some(&b"-----BEGIN CERTIFICATE-----\nx"[..])
+    );
     store.store(change(None)).expect("removed");
     store.store(change(None)).expect("absent already");
     assert_eq!(store.read_pair("a"), None);
+    assert_eq!(store.read("a.pem").expect("absent"), None);
     std::fs::create_dir(directory.join("a.pem")).expect("a directory in its place");
+    assert!(store.read("a.pem").is_err(), "not taken for absent");
     assert!(store.store(change(Some(pair))).is_err());
     assert!(!directory.join("a.pem.new").exists());
     drop(lock);
