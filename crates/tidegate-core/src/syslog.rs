@@ -130,16 +130,26 @@ impl Syslog {
         let mut bytes = message.into_bytes();
         bytes.extend_from_slice(line);
         let mut socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if socket.is_none() {
-            *socket = self.connect().ok();
-        }
-        let sent = match socket.as_ref() {
-            Some(Socket::Udp(socket)) => socket.send(&bytes).is_ok(),
-            Some(Socket::Unix(socket)) => socket::write(socket, &bytes).is_ok(),
-            None => return,
-        };
-        if !sent {
-            *socket = None;
+        // A collector that was started again is found by the failure of an older socket: the line goes by a new one.
+        for _ in 0..2 {
+            let is_new = socket.is_none();
+            if is_new {
+                *socket = self.connect().ok();
+            }
+            let sent = match socket.as_ref() {
+                Some(Socket::Udp(socket)) => socket.send(&bytes).map(drop),
+                Some(Socket::Unix(socket)) => socket::write(socket, &bytes).map(drop),
+                None => return,
+            };
+            match sent {
+                Ok(()) => return,
+                // It is full: it may read again.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => *socket = None,
+            }
+            if is_new {
+                return;
+            }
         }
     }
 

@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_os::file;
 
-/// Attempts before existing names are an error: a crash leaves few files.
+/// Attempts before existing names are an error.
 const ATTEMPTS_MAX: usize = 1000;
+/// The most numbers that are passed over where a name exists: files that stay (`client_body_in_file_only on`) have numbers
+/// in a row, and a process begins with the first one.
+const JUMP_MAX: u64 = 1 << 20;
 
 /// Permissions of the files: the bodies of requests and responses are readable by the worker's user alone.
 const FILE_MODE: u32 = 0o600;
@@ -29,7 +32,9 @@ pub fn create(directory: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)>
         let name = format!("{:010}", NEXT.fetch_add(1, Ordering::Relaxed));
         let path = place(directory, &name, levels);
         match open_new(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                NEXT.fetch_add(tidegate_rt::random::below(JUMP_MAX), Ordering::Relaxed);
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(parent) = path.parent() {
                     file::create_directory(parent, DIRECTORY_MODE, true)?;

@@ -37,6 +37,18 @@ fn files_are_new_and_their_directories_are_made() {
     assert!(create(&dir.path().join("file"), &[]).is_err());
 }
 
+#[test]
+fn names_that_were_left_are_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, path) = create(dir.path(), &[]).unwrap();
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    let number: u64 = name.parse().unwrap();
+    for left in number + 1..number + 1 + 3 * ATTEMPTS_MAX as u64 {
+        std::fs::write(dir.path().join(format!("{left:010}")), "").unwrap();
+    }
+    create(dir.path(), &[]).unwrap();
+}
+
 #[cfg(unix)]
 #[test]
 fn only_the_owner_may_read_them() {

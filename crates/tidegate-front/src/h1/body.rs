@@ -148,6 +148,8 @@ impl BodySource for H1Body {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, RequestBodyError>> {
         if self.expect_continue {
+            // With the share used up the write would be put off, and forgotten.
+            ready!(tidegate_rt::share::poll(context));
             self.send_continue(context);
         }
         loop {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::types::Stat;
@@ -58,10 +58,12 @@ pub fn stat_if_cached(path: &Path, from: usize) -> Option<io::Result<Stat>> {
     }
 }
 
-/// Opens an existing file for appending, if the kernel has all names of its path in memory: it waits neither for a disk
-/// nor for the reader of a FIFO.
+/// Opens an existing regular file for appending, if the kernel has all names of its path in memory: it does not wait for a
+/// disk. `None` for a FIFO as well, whose reader a write would wait for: it is not opened, which its reader would see.
 pub fn append_if_cached(path: &Path) -> Option<File> {
-    open_cached(path, APPEND).ok().map(File::from)
+    let found = rustix::fs::fstat(open_remembered(path).ok()?).ok()?;
+    let is_file = FileType::from_raw_mode(found.st_mode).is_file();
+    is_file.then(|| open_cached(path, APPEND).ok().map(File::from)).flatten()
 }
 
 /// Opens a file for appending, or creates it with these permission bits, without waiting for the reader of a FIFO: where it

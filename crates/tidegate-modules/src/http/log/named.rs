@@ -124,7 +124,10 @@ impl Files {
             check_root(root, found)?;
         }
         Ok(match &self.kept {
-            Some(kept) => kept.known(path, now),
+            // A write to a FIFO may wait for its reader.
+            Some(kept) => kept
+                .known(path, now)
+                .filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file())),
             None => open::append_if_cached(path).map(Arc::new),
         })
     }
