@@ -67,7 +67,7 @@ impl Command {
     }
 
     /// Returns the bytes that the command takes while it waits.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.tail.len()
     }
 

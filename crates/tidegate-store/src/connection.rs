@@ -238,6 +238,10 @@ impl Connection {
 
     /// Takes commands from the queue, as many as may be in flight.
     fn take_calls(&mut self, engine: &Engine, context: &Context<'_>) {
+        // What follows calls that go again must not overtake others of them, which are still in flight.
+        if engine.has_put_back() && !self.in_flight.is_empty() {
+            return;
+        }
         let now = clock::exact_now();
         while self.in_flight.len() < IN_FLIGHT_MAX
             && self.out.len() - self.sent < UNSENT_BYTES_MAX
@@ -321,19 +325,25 @@ fn host_of(reply: &Value) -> Option<Host> {
 /// The reason for the end of a stream.
 const CLOSED: &str = "the engine has closed the connection";
 
+/// The least time for an address of a host.
+const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
+
 async fn connect(host: &Host) -> Result<(Rc<Stream>, Addr), Arc<str>> {
     let addresses = blocking::addresses(&host.name, host.port).await.map_err(|error| {
         let error = os_reason(&error);
         Arc::from(format!("{host} could not be resolved ({error})"))
     })?;
     let mut last: Arc<str> = format!("{host} has no address").into();
+    // One that does not respond must not take the time of the others.
+    let each = (CONNECT_TIME_MAX / (addresses.len() as u32 + 1)).max(ADDRESS_TIME_MIN);
     for address in addresses {
-        let address = Addr::Inet(address);
-        match Stream::connect(&address, &ConnectOptions::default()).await {
-            Ok(stream) => return Ok((Rc::new(stream), address)),
-            Err(error) => {
+        let (options, to) = (ConnectOptions::default(), Addr::Inet(address));
+        match timer::timeout(each, Stream::connect(&to, &options)).await {
+            Ok(Ok(stream)) => return Ok((Rc::new(stream), to)),
+            Ok(Err(error)) => {
                 last = format!("connect() to {host} failed ({})", os_reason(&error)).into();
             }
+            Err(_) => last = format!("no connection to {host} at {address} in time").into(),
         }
     }
     Err(last)

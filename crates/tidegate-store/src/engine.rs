@@ -248,11 +248,17 @@ impl Engine {
         }
     }
 
-    /// Puts a command in front of the queue, where its script has to be sent as text.
+    /// Puts a command in front of the queue, behind others of its kind, where its script has to be sent as text.
     pub(crate) fn put_back(&self, call: Call) {
         let mut queue = self.lock();
         queue.bytes += call.command.bytes();
-        queue.calls.push_front(call);
+        let at = queue.calls.iter().take_while(|call| call.full).count();
+        queue.calls.insert(at, call);
+    }
+
+    /// Returns whether a command was put back that is not on its way again.
+    pub(crate) fn has_put_back(&self) -> bool {
+        self.lock().calls.front().is_some_and(|call| call.full)
     }
 
     /// Notes that an attempt begins after the connection has ended by itself.

@@ -2,6 +2,7 @@
 //! (`/v1/health/service/`), with blocking queries: `index=` and `wait=` hold a response until it differs from the one with that
 //! index (Consul's documentation, "Blocking Queries").
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::de::DeserializeSeed as _;
@@ -102,7 +103,23 @@ pub(super) fn endpoints(kind: Kind, prefix: &str, body: &[u8]) -> Result<Vec<End
     for one in &list {
         endpoint::push(&mut all, read(one)?)?;
     }
-    Ok(all)
+    Ok(each_once(all))
+}
+
+/// Keeps one of several instances with the same address: an instance that was replaced may be registered for a while beside
+/// its successor. One that is not down is preferred.
+fn each_once(all: Vec<Endpoint>) -> Vec<Endpoint> {
+    let mut places = HashMap::new();
+    let mut kept: Vec<Endpoint> = Vec::with_capacity(all.len());
+    for endpoint in all {
+        let place = *places.entry(endpoint.server.clone()).or_insert(kept.len());
+        match kept.get_mut(place) {
+            None => kept.push(endpoint),
+            Some(known) if known.options.down => *known = endpoint,
+            Some(_) => {}
+        }
+    }
+    kept
 }
 
 fn keys(prefix: &str, body: &[u8]) -> Result<Vec<Endpoint>, String> {

@@ -136,6 +136,22 @@ fn what_is_no_response_is_refused_as_a_whole() {
 }
 
 #[test]
+fn an_instance_beside_its_successor_is_one_server() {
+    let instance = |status: &str, weight: u32| {
+        format!(
+            r#"{{"Node":{{"Address":"10.0.0.1"}},"Service":{{"Port":80,"Weights":{{"Passing":{weight}}}}},"Checks":[{{"Status":"{status}"}}]}}"#
+        )
+    };
+    for (first, second) in [("critical", "passing"), ("passing", "critical")] {
+        let other = instance("passing", 9).replace("10.0.0.1", "10.0.0.2");
+        let body = format!("[{},{other},{}]", instance(first, 1), instance(second, 2));
+        let all = consul::endpoints(Kind::Health, "", body.as_bytes()).expect("valid");
+        let servers: Vec<_> = all.iter().map(|it| (&*it.server, it.options.down)).collect();
+        assert_eq!(servers, [("10.0.0.1:80", false), ("10.0.0.2:80", false)], "{first}");
+    }
+}
+
+#[test]
 fn instances_of_the_catalog_are_servers() {
     let body = br#"[{"Address":"10.0.0.7","ServiceAddress":"10.1.0.1","ServicePort":8080,
         "ServiceWeights":{"Passing":4,"Warning":1}},

@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
          unless the type changes. `sync` (`sync=NAME` with several stores): servers with the same `zone_sync_store` share the \
          pairs. Each has all of them, so that lookups never wait; a change goes to the store first, and reaches all servers within \
          an interval and a round trip. While the store is not available lookups go on, and changes get 503 \
-         (`StoreUnavailable`). A store without pairs gets those of the first server that asks.",
+         (`StoreUnavailable`). A store without pairs gets those of the first server that has some.",
         set_zone,
     ),
     row(

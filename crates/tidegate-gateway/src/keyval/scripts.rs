@@ -19,7 +19,7 @@ return {meta[1], number, now, changes}",
 );
 
 /// Makes the pairs of a server those of an engine that has none. KEYS: meta, changes, pairs, expiries, and the server's pairs,
-/// whose times are what is left. ARGV: the epoch.
+/// whose times are what is left. ARGV: the epoch, and the number of these pairs.
 pub(super) static GIVE: Script = Script::new(
     "if redis.replicate_commands then redis.replicate_commands() end
 local t = redis.call('TIME')
@@ -28,8 +28,12 @@ if redis.call('HEXISTS', KEYS[1], 'epoch') == 1 then
   redis.call('DEL', KEYS[5])
   return 0
 end
-redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
 local all = redis.call('HGETALL', KEYS[5])
+if #all ~= 2 * ARGV[2] then
+  redis.call('DEL', KEYS[5])
+  return 0
+end
+redis.call('DEL', KEYS[2], KEYS[3], KEYS[4])
 for i = 1, #all, 2 do
   local left, value = string.match(all[i + 1], '^(%d+):(.*)$')
   local expires = 0

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate_rt::timer;
+use tidegate_rt::{clock, timer};
 use tidegate_store::Command;
 
 use super::scripts::WRITE;
-use super::shared::SharedPairs;
+use super::shared::{EMPTY_PAUSE, SharedPairs};
 
 /// A change.
 pub(crate) enum Write {
@@ -39,8 +39,8 @@ pub(crate) enum WriteError {
     Unavailable(String),
 }
 
-/// Attempts while the engine gets its first pairs, an interval apart.
-const ATTEMPTS_MAX: u32 = 10;
+/// Intervals in which the engine gets its first pairs, beside the time that a server without pairs waits.
+const GIVING_INTERVALS: u32 = 10;
 /// Intervals in which a change arrives here as well: one that runs, and one that brings it.
 const INTERVALS_MAX: u32 = 4;
 
@@ -60,7 +60,9 @@ impl SharedPairs {
         let unavailable = |reason: &dyn std::fmt::Display| {
             Err(WriteError::Unavailable(format!("the store is not available: {reason}")))
         };
-        for _ in 0..ATTEMPTS_MAX {
+        let giving = EMPTY_PAUSE + self.store.interval() * GIVING_INTERVALS;
+        let until = clock::exact_now() + giving;
+        while clock::exact_now() < until {
             let reply = match self.store.engine().begin(self.command(write)).wait().await {
                 Ok(reply) => reply,
                 Err(error) => return unavailable(&error),

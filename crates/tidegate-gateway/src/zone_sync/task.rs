@@ -49,10 +49,11 @@ impl BackgroundTask for SyncTask {
                 let begun = clock::exact_now();
                 let renews = !store.knows_nodes()
                     || renewed.is_none_or(|at| begun.saturating_duration_since(at) >= RENEWAL);
+                // Where the engine cannot be reached the renewal is due as soon as it can.
+                let is_sent = round(store, renews, &mut lines).await;
                 if renews {
-                    renewed = Some(begun);
+                    renewed = is_sent.then_some(begun);
                 }
-                round(store, renews, &mut lines).await;
                 let taken = clock::exact_now().saturating_duration_since(begun);
                 timer::sleep(store.interval().saturating_sub(taken).max(PAUSE_MIN)).await;
             }
@@ -77,11 +78,12 @@ impl Drop for Sent<'_> {
     }
 }
 
-async fn round(store: &SyncStore, renews: bool, lines: &mut Lines) {
+/// Does a round; returns whether the engine can be reached.
+async fn round(store: &SyncStore, renews: bool, lines: &mut Lines) -> bool {
     let (engine, begun) = (store.engine(), clock::exact_now());
     if matches!(engine.state(), State::Broken(..)) {
         store.set_available(false);
-        return;
+        return false;
     }
     let renewal = renews.then(|| engine.begin(nodes::renew(store.prefix(), engine.node())));
     let mut sent = Vec::new();
@@ -111,10 +113,10 @@ async fn round(store: &SyncStore, renews: bool, lines: &mut Lines) {
             one.results.push(result);
         }
     }
-    if !any {
-        return;
+    if any {
+        note(store, failure, begun, lines);
     }
-    note(store, failure, begun, lines);
+    true
 }
 
 /// Notes the result of a round. What the connection's task logs is not logged here.
