@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tidegate_codec::Headers;
 use tidegate_codec::response::write_status_line;
@@ -12,6 +13,9 @@ use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
 
 use crate::link::Link;
+
+/// The longest time for an interim response, as `send_timeout` is by default: a client that does not read keeps no request.
+const INTERIM_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A request's access to its connection. Its memory is reused by other connections ([`crate::serve::scratch`]) unless a
 /// reference to it outlives the request.
@@ -69,7 +73,12 @@ impl Client for ClientStream {
             write_status_line(status, &mut text);
             headers.write_to(&mut text);
             text.extend_from_slice(b"\r\n");
-            link.write_all(&text).await
+            let written = link.write_all(&text, INTERIM_TIME_MAX).await;
+            if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+                // A part of it may have been sent: nothing may follow.
+                link.cancel(CancelCode::Close);
+            }
+            written
         })
     }
 

@@ -8,6 +8,7 @@ mod send;
 mod tests;
 
 use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -336,7 +337,10 @@ async fn take_over(
     tunnel: Tunnel,
 ) -> ConnectionAction {
     framing::write_head(x, Framing::None, None, output);
-    if link.write_all(output).await.is_err() {
+    if let Err(error) = link.write_all(output, x.settings().send_timeout).await {
+        if error.kind() == io::ErrorKind::TimedOut {
+            finish::broken(x, &SendError::Timeout);
+        }
         return ConnectionAction::Close;
     }
     x.outcome.bytes_sent = output.len() as u64;

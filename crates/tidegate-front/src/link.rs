@@ -143,10 +143,10 @@ impl Link {
         self.binding.serves_http2(plan, server)
     }
 
-    /// Returns the servers that a request can mean under `plan`, which may be newer than the connection. `None` when
+    /// Returns the servers by which the connection's own settings are chosen under `plan`, which may be newer. `None` when
     /// the plan no longer has the listener.
-    pub(crate) fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
-        self.binding.servers(plan, &self.info.local)
+    pub(crate) fn servers_now<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
+        self.binding.servers_now(plan, &self.info.local)
     }
 
     /// Returns the generation of its last request; before the first one, the generation in which it was accepted.
@@ -178,16 +178,20 @@ impl Link {
         Some([info.rtt, info.rttvar, info.snd_cwnd, info.rcv_space])
     }
 
-    /// Writes all bytes, without a time limit of its own.
+    /// Writes all bytes within `limit`.
     ///
     /// # Errors
-    /// The client has closed the connection, or it broke.
-    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = poll_fn(|context| self.io.poll_write(context, bytes)).await?;
-            bytes = bytes.get(written..).unwrap_or_default();
-        }
-        self.io.flush().await
+    /// The client has closed the connection, or it broke; `TimedOut`.
+    pub(crate) async fn write_all(&self, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
+        let writing = async {
+            while !bytes.is_empty() {
+                let written = poll_fn(|context| self.io.poll_write(context, bytes)).await?;
+                bytes = bytes.get(written..).unwrap_or_default();
+            }
+            self.io.flush().await
+        };
+        let written = tidegate_rt::timer::timeout(limit, writing).await;
+        written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -78,12 +78,14 @@ impl ListenerRef {
 
 /// A connection's listener in the plan under which its requests run.
 ///
-/// Invariant: `listener_ref` belongs to the plan of `generation`.
+/// Invariant: `listener_ref` belongs to the plan of `generation`, the last that was asked about.
 pub(crate) struct Binding {
     /// The listener's address, by which it is found in a newer plan.
     address: Rc<Address>,
     generation: Cell<u64>,
     listener_ref: Cell<ListenerRef>,
+    /// How many generations the last request is behind that one. Two bytes: a connection is small.
+    behind: Cell<u16>,
     /// Whether it is UDP.
     datagram: bool,
 }
@@ -92,7 +94,7 @@ impl Binding {
     /// Binds a connection accepted at `address`, which is `listener_ref` in `plan`.
     pub(crate) fn new(address: Rc<Address>, plan: &Plan, listener_ref: ListenerRef) -> Binding {
         let (generation, listener_ref) = (Cell::new(plan.generation), Cell::new(listener_ref));
-        Binding { address, generation, listener_ref, datagram: false }
+        Binding { address, generation, listener_ref, behind: Cell::new(0), datagram: false }
     }
 
     /// As [`Binding::new`], for UDP.
@@ -106,7 +108,7 @@ impl Binding {
 
     /// Returns the generation of its last request; before the first one, the generation in which it was accepted.
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.get()
+        self.generation.get().saturating_sub(u64::from(self.behind.get()))
     }
 
     /// Returns the servers that a request to `local` can mean under `plan`, which may be newer than the connection.
@@ -117,10 +119,26 @@ impl Binding {
         plan: &'p Plan,
         local: &Address,
     ) -> Option<&'p VirtualServers> {
+        let servers = self.servers_now(plan, local);
+        if servers.is_some() {
+            self.behind.set(0);
+        }
+        servers
+    }
+
+    /// As [`Binding::servers`], for the connection's own settings: its requests stay with their plan.
+    #[inline]
+    pub(crate) fn servers_now<'p>(
+        &self,
+        plan: &'p Plan,
+        local: &Address,
+    ) -> Option<&'p VirtualServers> {
         if self.generation.get() != plan.generation {
             let found = ListenerRef::find_for(plan, &self.address, local, self.datagram);
             self.listener_ref.set(found?);
-            self.generation.set(plan.generation);
+            let newer = plan.generation.saturating_sub(self.generation.replace(plan.generation));
+            let behind = u64::from(self.behind.get()).saturating_add(newer);
+            self.behind.set(u16::try_from(behind).unwrap_or(u16::MAX));
         }
         self.listener_ref.get().servers(plan)
     }

@@ -288,6 +288,7 @@ fn listen_options(listener: &ListenerPlan) -> ListenOptions {
         }),
         ipv6only: socket.ipv6only.unwrap_or(true),
         unix_mode: socket.unix_mode,
+        multipath: socket.multipath,
         ..ListenOptions::default()
     }
 }

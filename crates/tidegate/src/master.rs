@@ -217,7 +217,9 @@ impl Master {
             _ => None,
         };
         let sign = self.supervisor.next_sign();
-        [kill, self.children.respawn_at(), sign].into_iter().flatten().min()
+        // A server that ends starts no worker any more.
+        let respawn = self.children.respawn_at().filter(|_| self.ending == Ending::No);
+        [kill, respawn, sign].into_iter().flatten().min()
     }
 
     fn timers(&mut self) {

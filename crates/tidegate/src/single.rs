@@ -1,5 +1,6 @@
 //! Everything in one process: `master_process off`.
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -18,6 +19,8 @@ use crate::configuration::{self, Origin, PlanInputs};
 use crate::events::{self, QueuedSignal};
 use crate::generation::{CheckedPlan, Generation};
 use crate::listening::{Listening, open_patiently, remove_socket_files};
+#[cfg(unix)]
+use crate::master::upgrade::Upgrade;
 use crate::panics;
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
@@ -43,7 +46,7 @@ impl From<QueuedSignal> for ProcessEvent {
 ///
 /// | `ending` | happens | then |
 /// |---|---|---|
-/// | no | HUP | reloaded; older generations are ended at `abort_at` |
+/// | no | HUP | reloaded; each older generation is ended at its time in `abort_at` |
 /// | any | QUIT | listeners close, connections finish: yes |
 /// | any | TERM, INT | listeners and connections close: yes |
 /// | any | a thread has ended | replaced if it was not asked to end; the process ends with the last one while ending |
@@ -62,8 +65,12 @@ struct Single {
     /// For events of this process.
     sender: Sender<ProcessEvent>,
     ending: bool,
-    /// When requests of older generations are ended (`worker_shutdown_timeout`).
-    abort_at: Option<Instant>,
+    /// Until when requests of older generations may last (`worker_shutdown_timeout`), the oldest first.
+    abort_at: VecDeque<(u64, Instant)>,
+    #[cfg(unix)]
+    upgrade: Upgrade,
+    /// The files of Unix sockets were removed.
+    files_are_removed: bool,
 }
 
 /// Serves until it is asked to end. `inherited` says that another master has sockets of the same addresses.
@@ -100,12 +107,15 @@ pub(crate) fn run(
         supervisor: Supervisor::from_environment(exact_now()),
         sender,
         ending: false,
-        abort_at: None,
+        abort_at: VecDeque::new(),
+        #[cfg(unix)]
+        upgrade: Upgrade::new(Vec::new(), inherited),
+        files_are_removed: false,
     };
     single.announce_ready();
     single.run_events(&events);
+    single.leave_files();
     single.server.close();
-    remove_socket_files(&single.listening, &[]);
     pid_file.remove();
     Ok(ExitCode::SUCCESS)
 }
@@ -145,7 +155,8 @@ impl Single {
     fn run_events(&mut self, events: &Receiver<ProcessEvent>) {
         loop {
             self.timers();
-            let next = [self.abort_at, self.supervisor.next_sign()].into_iter().flatten().min();
+            let abort = self.abort_at.iter().map(|(_, at)| *at).min();
+            let next = [abort, self.supervisor.next_sign()].into_iter().flatten().min();
             let event = match next {
                 Some(at) => events.recv_timeout(at.saturating_duration_since(exact_now())),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -172,14 +183,34 @@ impl Single {
     /// Does what is due.
     fn timers(&mut self) {
         let now = exact_now();
-        if self.abort_at.is_some_and(|at| at <= now) {
-            self.abort_at = None;
-            self.server.abort_older();
+        let late = self.abort_at.iter().filter(|(_, at)| *at <= now);
+        if let Some(last) = late.map(|(generation, _)| *generation).max() {
+            self.abort_at.retain(|(generation, _)| *generation > last);
+            self.server.abort_older(last + 1);
         }
         if self.supervisor.asks(now) {
             let sender = self.sender.clone();
             self.server.when_all_responded(move || drop(sender.send(ProcessEvent::Alive)));
         }
+    }
+
+    /// Removes the files of Unix sockets, once: another server may have them from then on. They stay as long as the older
+    /// server has them whose sockets were inherited.
+    fn leave_files(&mut self) {
+        if !self.files_are_removed && !self.sockets_are_used() {
+            self.files_are_removed = true;
+            remove_socket_files(&self.listening, &[]);
+        }
+    }
+
+    #[cfg(unix)]
+    fn sockets_are_used(&self) -> bool {
+        self.upgrade.sockets_are_used()
+    }
+
+    #[cfg(windows)]
+    fn sockets_are_used(&self) -> bool {
+        false
     }
 
     fn announce_ready(&mut self) {
@@ -199,6 +230,7 @@ impl Single {
                 self.say(Level::Notice, "gracefully shutting down");
                 self.announce_end();
                 self.server.finish();
+                self.leave_files();
             }
             ProcessSignal::Terminate | ProcessSignal::Interrupt => {
                 self.announce_end();
@@ -275,7 +307,7 @@ impl Single {
         // What is left in `present` is no longer wanted.
         remove_socket_files(&present, &self.listening);
         let limit = self.server.plan().main.worker_shutdown_timeout;
-        self.abort_at = limit.map(|limit| exact_now() + limit);
+        self.abort_at.extend(limit.map(|limit| (old, exact_now() + limit)));
         self.say(Level::Notice, &format!("gracefully shutting down generation {old}"));
         true
     }

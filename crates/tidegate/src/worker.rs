@@ -121,9 +121,9 @@ impl WorkerServer {
         self.threads.when_all_responded(responded);
     }
 
-    /// Ends requests and sessions of generations before the current one.
-    pub(crate) fn abort_older(&self) {
-        self.threads.abort_older(self.plan.generation);
+    /// Ends requests and sessions of generations before `generation`.
+    pub(crate) fn abort_older(&self, generation: u64) {
+        self.threads.abort_older(generation);
     }
 
     /// Records the end of a thread; returns whether all have ended. A thread that ended without being asked to is

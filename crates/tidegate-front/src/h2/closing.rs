@@ -19,7 +19,7 @@ impl Driver {
     /// if the plan no longer has the listener.
     fn settings(&self) -> Option<LocationRef> {
         let plan = self.front.plan();
-        let server = begin::base_server(&self.link.info, self.link.servers(&plan)?);
+        let server = begin::base_server(&self.link.info, self.link.servers_now(&plan)?);
         let location = plan.server(server).location;
         Some(LocationRef::new(plan, location))
     }
@@ -175,7 +175,7 @@ impl Driver {
     /// is gone.
     fn timeouts(&self) -> (Duration, Duration, Duration) {
         let plan = self.front.plan();
-        let Some(servers) = self.link.servers(&plan) else { return Default::default() };
+        let Some(servers) = self.link.servers_now(&plan) else { return Default::default() };
         let server = plan.server(begin::base_server(&self.link.info, servers));
         let settings = &plan.location(server.location).settings;
         (

@@ -265,7 +265,7 @@ impl QuicLink {
 
     fn server(&self, plan: &PlanRef) -> Option<tidegate_core::plan::ServerId> {
         let info = self.info();
-        let servers = self.binding.servers(plan, &info.local)?;
+        let servers = self.binding.servers_now(plan, &info.local)?;
         Some(begin::base_server(&info, servers))
     }
 

@@ -202,6 +202,8 @@ impl QuicLink {
                 self.complete_head(stream);
                 self.quic.stop(StreamId(stream), code.0);
                 self.quic.reset(StreamId(stream), code.0);
+                // It may have been the last one.
+                self.rest();
             }
             CoreEvent::Stop { stream, code } => self.quic.stop(StreamId(stream), code.0),
             CoreEvent::Unblocked { stream } => self.unblocked(stream),

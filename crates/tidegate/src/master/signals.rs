@@ -162,6 +162,11 @@ impl Master {
             self.announce_end();
             self.forget_pending();
             self.current.close_sockets();
+            if !self.upgrade.sockets_are_used() {
+                // Requests may last for long: another server may begin at the same addresses meanwhile.
+                remove_socket_files(&self.current.listening, &[]);
+                self.current.listening.clear();
+            }
             self.children.quit_all();
         }
     }

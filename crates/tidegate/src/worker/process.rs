@@ -158,19 +158,25 @@ fn serve(
 ///
 /// Invariant: new requests are served with one plan at a time; a request continues with the plan that it began with. A
 /// generation is `older` until nothing holds its plan, which is reported to the master once (Retired).
-/// `worker_shutdown_timeout` counts from the last reload.
+/// `worker_shutdown_timeout` counts from the reload that made it `older`; those before it end with it.
 struct Worker {
     socket: Arc<OwnedFd>,
     kept: Kept,
     server: WorkerServer,
     listening: Vec<Listening>,
     /// Generations before the current one whose requests or sessions have not all ended.
-    older: Vec<(u64, Vec<Weak<Plan>>)>,
-    /// When requests of older generations are ended (`worker_shutdown_timeout`).
-    older_until: Option<Instant>,
+    older: Vec<OlderGeneration>,
     finishing: bool,
     /// For events of this process.
     sender: Sender<WorkerEvent>,
+}
+
+/// A generation before the current one.
+struct OlderGeneration {
+    number: u64,
+    /// When its requests are ended (`worker_shutdown_timeout`).
+    until: Option<Instant>,
+    parts: Vec<Weak<Plan>>,
 }
 
 impl Worker {
@@ -189,16 +195,8 @@ impl Worker {
         let ended = Arc::new(move |number| drop(to_end.send(WorkerEvent::ThreadEnded(number))));
         let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
         let _ = ToMaster::Ready(generation).send(&*socket);
-        let worker = Worker {
-            socket,
-            kept,
-            server,
-            listening,
-            older: Vec::new(),
-            older_until: None,
-            finishing: false,
-            sender,
-        };
+        let worker =
+            Worker { socket, kept, server, listening, older: Vec::new(), finishing: false, sender };
         Ok((worker, events))
     }
 
@@ -322,13 +320,12 @@ impl Worker {
                 self.listening = listening;
                 let main = &self.server.plan().main;
                 panics::log_to(main.error_log.clone());
-                let limit = main.worker_shutdown_timeout;
-                self.older_until = limit.map(|limit| exact_now() + limit);
+                let until = main.worker_shutdown_timeout.map(|limit| exact_now() + limit);
                 // Weak references to every part that a request or session may hold: once none can be upgraded, all have
                 // ended.
                 let parts = std::iter::once(&before).chain(&before.sessions);
                 let parts = parts.map(Arc::downgrade).collect();
-                self.older.push((before.generation, parts));
+                self.older.push(OlderGeneration { number: before.generation, until, parts });
                 self.say(&format!("gracefully shutting down generation {}", before.generation));
                 ToMaster::Ready(generation)
             }
@@ -349,22 +346,28 @@ impl Worker {
     /// Returns how long to wait for events before the next check of older generations.
     fn pause(&self) -> Option<Duration> {
         let check = (!self.older.is_empty()).then_some(CHECK_PAUSE);
-        let abort = self.older_until.map(|until| until.saturating_duration_since(exact_now()));
+        let abort = self.older.iter().filter_map(|older| older.until).min();
+        let abort = abort.map(|until| until.saturating_duration_since(exact_now()));
         [check, abort].into_iter().flatten().min()
     }
 
     /// Reports older generations that have ended. Polled every [`CHECK_PAUSE`] while there are any, since the last drop
     /// of a plan gives no event. It is on no request's path.
     fn check_older(&mut self) {
-        if self.older_until.is_some_and(|until| until <= exact_now()) {
-            self.older_until = None;
-            self.server.abort_older();
+        let now = exact_now();
+        let late = |older: &&mut OlderGeneration| older.until.is_some_and(|until| until <= now);
+        let late = self.older.iter_mut().filter(late).map(|older| {
+            older.until = None;
+            older.number
+        });
+        if let Some(last) = late.max() {
+            self.server.abort_older(last + 1);
         }
         let (socket, before) = (&self.socket, self.older.len());
-        self.older.retain(|(generation, parts)| {
-            let used = parts.iter().any(|plan| plan.strong_count() > 0);
+        self.older.retain(|older| {
+            let used = older.parts.iter().any(|plan| plan.strong_count() > 0);
             if !used {
-                let _ = ToMaster::Retired(*generation).send(&**socket);
+                let _ = ToMaster::Retired(older.number).send(&**socket);
             }
             used
         });

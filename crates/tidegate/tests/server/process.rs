@@ -476,3 +476,29 @@ fn old_requests_end_with_the_shutdown_timeout() {
     drop(idle);
     server.quit();
 }
+
+#[test]
+fn frequent_reloads_do_not_extend_the_shutdown_timeout() {
+    let site = Site::new();
+    let main = "worker_shutdown_timeout 500ms;";
+    site.configure(main, SERVER);
+    let server = site.start();
+    server.wait_log("start worker process ");
+    let mut busy = site.connect();
+    busy.send("GET / HTTP/1.1\r\nHo");
+    for _ in 0..3 {
+        assert_eq!(site.get(site.port), "old");
+    }
+    let ended = std::thread::spawn(move || busy.is_closed());
+    // Each of them takes less than the limit.
+    let mut reloads = 0;
+    while !ended.is_finished() {
+        reloads += 1;
+        assert!(reloads < 500, "it outlives all reloads");
+        site.configure(main, &SERVER.replace("old", &format!("new{reloads}")));
+        server.signal(Signal::Hangup);
+        while site.get(site.port) != format!("new{reloads}") {}
+    }
+    assert!(ended.join().expect("no panic"));
+    server.quit();
+}
