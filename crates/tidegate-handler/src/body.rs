@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -54,6 +54,16 @@ impl RequestBody {
     }
 }
 
+#[cfg(unix)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}
+
 impl Read for RequestBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
@@ -61,15 +71,11 @@ impl Read for RequestBody {
             return Ok(0);
         }
         let count = match (&self.file, self.memory.front_mut()) {
-            (Some(file), _) => {
-                // Nothing else uses the file's own position.
-                let mut file = &**file;
-                file.seek(SeekFrom::Start(self.offset))?;
-                match file.read(&mut buffer[..most])? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    count => count,
-                }
-            }
+            // Others read the same file at the same time (`mirror`): its own position is not used.
+            (Some(file), _) => match read_at(file, &mut buffer[..most], self.offset)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => count,
+            },
             (None, Some(piece)) => {
                 let count = most.min(piece.len());
                 piece.copy_to_slice(&mut buffer[..count]);

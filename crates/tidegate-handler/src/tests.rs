@@ -130,6 +130,25 @@ proptest! {
 }
 
 #[test]
+fn two_readers_of_one_file_do_not_disturb_each_other() {
+    let mut file = tempfile::tempfile().unwrap();
+    let whole: Vec<u8> = (0..10_000_u32).flat_map(u32::to_be_bytes).collect();
+    file.write_all(&whole).unwrap();
+    let shared = (Arc::new(file), whole.len() as u64);
+    let made = || Request::from(Parts { body_file: Some(shared.clone()), ..Parts::default() });
+    let (mut one, mut other) = (made(), made());
+    let mut read = [Vec::new(), Vec::new()];
+    let mut buffer = [0; 777];
+    while read[1].len() < whole.len() {
+        for (reader, into) in [&mut one, &mut other].into_iter().zip(&mut read) {
+            let count = reader.body().read(&mut buffer).unwrap();
+            into.extend_from_slice(&buffer[..count]);
+        }
+    }
+    assert!(read.iter().all(|read| *read == whole));
+}
+
+#[test]
 fn a_body_that_is_too_large_is_not_read() {
     let mut request = Request::for_test("POST", "/").with_body("12345");
     let error = request.body().read_all(4).unwrap_err();

@@ -81,6 +81,8 @@ pub struct ListenOptions {
     pub ipv6only: bool,
     /// `transparent`: IP_TRANSPARENT.
     pub transparent: bool,
+    /// `multipath`: Multipath TCP (RFC 8684), on Linux.
+    pub multipath: bool,
     /// `admin_socket`: permissions of the file of a Unix socket, in place of 0666. Such a file that no process listens
     /// on is replaced.
     pub unix_mode: Option<u32>,
@@ -99,6 +101,7 @@ impl Default for ListenOptions {
             sndbuf: None,
             keepalive: None,
             ipv6only: true,
+            multipath: false,
             transparent: false,
             unix_mode: None,
         }

@@ -163,7 +163,7 @@ impl PlanBuilder<'_> {
                     continue;
                 }
             };
-            if let Err(diagnostic) = check_nesting(outline, &name, child.span) {
+            if let Err(diagnostic) = check_nesting(outline, (&name, &child.args), child.span) {
                 self.diagnostics.push(diagnostic);
             }
             let (id, _) = self.location(child, named);
@@ -243,7 +243,13 @@ fn split_modifier(text: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Checks nginx's rules for nested locations.
-fn check_nesting(outer: &Outline, inner: &LocationName, span: Span) -> Result<(), Diagnostic> {
+///
+/// `inner` is a location with its words.
+fn check_nesting(
+    outer: &Outline,
+    (inner, words): (&LocationName, &[Word]),
+    span: Span,
+) -> Result<(), Diagnostic> {
     if !outer.context.intersects(Contexts::LOCATION) {
         return Ok(());
     }
@@ -254,8 +260,13 @@ fn check_nesting(outer: &Outline, inner: &LocationName, span: Span) -> Result<()
     };
     let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let inner_name = match inner {
-        LocationName::Prefix(name) | LocationName::Exact(name) => name,
-        LocationName::Regex(_) => return Ok(()),
+        LocationName::Prefix(name) | LocationName::Exact(name) => &name[..],
+        // It is searched where the outer one leaves the choice open.
+        LocationName::Regex(_) if !matches!(modifier, b"=" | b"@") => return Ok(()),
+        LocationName::Regex(_) => match words {
+            [one] => split_modifier(&one.bytes).1,
+            words => words.last().map_or(&[][..], |last| &last.bytes),
+        },
         LocationName::Named(name) => {
             let name = shown(name);
             let message = format!("named location \"{name}\" can be on the server level only");

@@ -127,6 +127,8 @@ impl Instance {
         let state = self.store.data_mut();
         state.watch = watch;
         state.limits.exceeded = false;
+        // What earlier requests have written is not of this one.
+        state.output.take_line();
         let request = state.http().new_incoming_request(scheme, request)?;
         let respond = state.http().new_response_outparam_from_callback(move |response| {
             *head.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);

@@ -20,11 +20,11 @@ impl Limits {
 
     fn take(&mut self, current: usize, desired: usize, unit: usize) -> bool {
         let more = desired.saturating_sub(current).saturating_mul(unit);
-        match self.left.checked_sub(more) {
-            Some(left) => self.left = left,
-            None => self.exceeded = true,
-        }
-        !self.exceeded
+        let left = self.left.checked_sub(more);
+        self.exceeded |= left.is_none();
+        // A program may ask for less where much was refused.
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
     }
 }
 

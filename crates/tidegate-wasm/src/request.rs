@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use http_body::{Body, Frame, SizeHint};
 use tidegate_codec::uri::{Escape, escape, unescape};
@@ -32,7 +33,8 @@ pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incomin
     let method = Method::from_bytes(request.method()).map_err(Failure::Method)?;
     let uri = Uri::builder()
         .scheme(name)
-        .authority(host)
+        // A name with percent signs is no authority of the interface; the field `Host` is passed on as it is.
+        .authority(Authority::try_from(host).unwrap_or(Authority::from_static("localhost")))
         .path_and_query(target(&request))
         .build()
         .map_err(Failure::Target)?;

@@ -46,6 +46,8 @@ fn memories_and_tables_share_one_limit() {
     assert!(grow(&mut limits, 0, 600) && grow(&mut limits, 600, 700));
     assert!(limits.table_growing(0, 30, None).unwrap() && !limits.exceeded);
     assert!(!grow(&mut limits, 0, 61) && limits.exceeded);
+    assert!(grow(&mut limits, 0, 60), "what is left can be had");
+    assert!(!grow(&mut limits, 0, 1));
     assert!(!Limits::new(1000).table_growing(1, usize::MAX, None).unwrap());
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use socket2::{Domain, SockAddr, SockRef, Socket};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket};
 
 use super::pacing;
 use super::socket::{set_keepalive, set_option};
@@ -32,7 +32,8 @@ pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Resul
         ListenAddr::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
     };
     let kind = sockets::kind(options.transport);
-    let socket = Socket::new(domain, kind.nonblocking().cloexec(), None)?;
+    let protocol = options.multipath.then_some(Protocol::MPTCP);
+    let socket = Socket::new(domain, kind.nonblocking().cloexec(), protocol)?;
     if let ListenAddr::Inet(inet) = address {
         prepare_inet(&socket, *inet, options)?;
     }
@@ -100,7 +101,11 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
     }
     // Seconds for which the kernel holds a connection without data back; 0 turns it off.
     let deferred = i32::from(options.deferred);
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, deferred)?;
+    match set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, deferred) {
+        // Sockets of Multipath TCP have the option in newer kernels alone.
+        Err(_) if options.multipath && !options.deferred => {}
+        done => done?,
+    }
     sockets::listen(&socket, options)
 }
 

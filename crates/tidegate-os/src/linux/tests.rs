@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{affinity, identity, inherit, open, process, time, title};
+use crate::types::{ListenAddr, ListenOptions};
 
 #[test]
 fn a_thread_can_be_pinned_and_lowered() {
@@ -172,4 +173,18 @@ fn pages_are_small_once_asked() {
     process::use_small_pages().unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     assert!(status.contains("THP_enabled:\t0"), "{status}");
+}
+
+#[test]
+fn a_socket_of_multipath_tcp_is_one() {
+    // A kernel without it has no such protocol, and says so.
+    let options = ListenOptions { multipath: true, ..ListenOptions::default() };
+    let any = ListenAddr::Inet((std::net::Ipv4Addr::LOCALHOST, 0).into());
+    match super::listen::listen_socket(&any, &options) {
+        Ok(socket) => {
+            let protocol = rustix::net::sockopt::socket_protocol(&socket).expect("a protocol");
+            assert_eq!(protocol, Some(rustix::net::ipproto::MPTCP));
+        }
+        Err(error) => assert!(matches!(error.raw_os_error(), Some(92 | 93)), "{error}"),
+    }
 }

@@ -29,6 +29,14 @@ fn invalid_locations_are_refused() {
             "location \"/a/b\" cannot be inside the exact location \"/a\"",
         ),
         (
+            "location = /a { location ~ \\.php$ { } }",
+            "location \"\\.php$\" cannot be inside the exact location \"/a\"",
+        ),
+        (
+            "location @a { location ~*x { } }",
+            "location \"x\" cannot be inside the named location \"@a\"",
+        ),
+        (
             "location @a { location /b { } }",
             "location \"/b\" cannot be inside the named location \"@a\"",
         ),
@@ -49,7 +57,7 @@ fn invalid_locations_are_refused() {
     // Names may be equal where the kinds or the levels differ.
     Bench::new(
         "server { location /a { } location = /a { } location ~ /a { } location ~ /a { } location @a { } location @a { }
-                  location /b { location /b { } location = /b { } } location = /c { location ~ x { } } }
+                  location /b { location /b { } location = /b { } } location = /c { } }
          server { location /a { } location @a { } }",
     );
 }

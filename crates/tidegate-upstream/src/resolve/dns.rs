@@ -92,7 +92,8 @@ pub(super) fn question(id: u16, name: &str, kind: RecordType) -> Option<Vec<u8>>
     // Recursion desired; one question.
     out.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     let name = name.strip_suffix('.').unwrap_or(name);
-    if name.is_empty() || name.len() > NAME_LETTERS_MAX {
+    // Names of other letters have a form in ASCII (RFC 5890), which resolvers do not make of them.
+    if name.is_empty() || name.len() > NAME_LETTERS_MAX || !name.is_ascii() {
         return None;
     }
     for label in name.split('.') {
@@ -119,8 +120,9 @@ pub(super) fn answer(
     kind: RecordType,
 ) -> Result<DnsAnswer, DnsError> {
     let mut at = 0;
-    let (got, flags) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
-    let (queries, answers) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+    // Whatever has not this id may be of anyone (RFC 5452).
+    let mut header = || number(bytes, &mut at).map_err(|_| DnsError::Foreign);
+    let (got, flags, queries, answers) = (header()?, header()?, header()?, header()?);
     at += 4;
     if got != id || flags & 0x8000 == 0 || queries != 1 {
         return Err(DnsError::Foreign);

@@ -43,7 +43,13 @@ pub(super) fn is_right(hash: &[u8], password: &[u8]) -> bool {
     std::str::from_utf8(hash).is_ok_and(|hash| is_right_crypt(hash, password))
 }
 
+/// The longest password in bytes, as crypt(3) of Linux has it. The time of some methods grows with its square.
+const PASSWORD_BYTES_MAX: usize = 512;
+
 fn is_right_crypt(hash: &str, password: &[u8]) -> bool {
+    if password.len() > PASSWORD_BYTES_MAX {
+        return false;
+    }
     match hash.as_bytes() {
         [b'$', b'2', ..] => bcrypt::verify(password, hash).unwrap_or(false),
         [b'$', b'5' | b'6', b'$', ..] => {

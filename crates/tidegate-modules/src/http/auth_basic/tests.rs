@@ -38,6 +38,15 @@ fn passwords_fit_their_hashes_and_no_others() {
     assert!(hash::is_right(b"$apr1$abcdefgh$e4ZK8peuDf7wef.LhsXDW.", long.as_bytes()));
 }
 
+/// The time of some methods grows with the square of the length, which clients choose.
+#[test]
+fn a_password_of_over_512_bytes_fits_no_hash() {
+    let made = super::md5_crypt::hash(&[b'x'; 513], "$1$salt$").expect("a hash");
+    assert!(!hash::is_right(made.as_bytes(), &[b'x'; 513]));
+    let made = super::md5_crypt::hash(&[b'x'; 512], "$1$salt$").expect("a hash");
+    assert!(hash::is_right(made.as_bytes(), &[b'x'; 512]));
+}
+
 #[test]
 fn broken_hashes_fit_nothing() {
     let halves = HASHES.iter().filter(|good| !good.starts_with("{PLAIN}"));

@@ -210,7 +210,11 @@ impl Exporter {
                 due = clock::now() + self.interval;
                 self.report_dropped();
             }
-            while self.send_one(is_due).await {}
+            while self.send_one(false).await {}
+            // Once: spans of meanwhile belong to the next batch.
+            if is_due {
+                self.send_one(true).await;
+            }
         }
     }
 
