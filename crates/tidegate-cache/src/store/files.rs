@@ -281,7 +281,8 @@ impl StoreInner {
         let known = self.index.remove(hash);
         self.hot.forget(hash);
         let has_file = known.as_ref().is_some_and(|known| known.present.is_some());
-        if !has_file && self.is_loaded() {
+        // The file of an object that made room may still wait for its removal, and would be found by the next start.
+        if !has_file && self.is_loaded() && !self.has_garbage() {
             return Ok(known.is_some_and(|known| known.fill.is_some()));
         }
         let removed = self.disk.remove(&self.path_of(hash));
@@ -296,6 +297,10 @@ impl StoreInner {
             }
             Err(error) => Err(self.counted(REMOVING, error)),
         }
+    }
+
+    fn has_garbage(&self) -> bool {
+        self.counters.abandoned.load(Ordering::Relaxed) > 0 || !self.garbage.lock().is_empty()
     }
 
     /// Creates a temporary file for a fill.

@@ -112,6 +112,15 @@ impl Store {
         FillWriter::new(fill, self.inner.clone())
     }
 
+    /// As [`Store::begin_fill_beside`], for the response to the request of another fill of the key: a removal since that
+    /// one began is of this response as well.
+    pub fn begin_fill_beside_for(&self, fill: &Fill) -> FillWriter {
+        let began = (fill.started_at(), fill.removals);
+        let own = self.inner.fill_of(fill.key(), began, true);
+        own.set_beside(true);
+        FillWriter::new(own, self.inner.clone())
+    }
+
     /// Opens the file of a key. Blocks, unless the entry is open (see [`crate::Lookup::open`]).
     ///
     /// Returns `None` when there is no such file, when it is torn (it is then removed), or when it belongs to
@@ -167,13 +176,17 @@ impl StoreInner {
     }
 
     fn new_fill(&self, key: &Key, now: u64, storing: bool) -> Arc<Fill> {
+        let began = self.purges.after_all(now);
+        self.fill_of(key, (began, self.index.removals(key.hash())), storing)
+    }
+
+    fn fill_of(&self, key: &Key, (began, removals): (u64, u64), storing: bool) -> Arc<Fill> {
         let options = self.options.read();
         let limits = FillLimits {
             tail_bytes_max: options.fill_tail_bytes_max.max(1) as u64,
             kept_bytes_max: options.memory_body_bytes_max.min(options.fill_tail_bytes_max) as u64,
         };
         drop(options);
-        let now = self.purges.after_all(now);
-        Fill::new(key.clone(), now, storing, self.index.removals(key.hash()), limits)
+        Fill::new(key.clone(), began, storing, removals, limits)
     }
 }

@@ -63,6 +63,36 @@ fn an_evicted_key_that_was_added_again_keeps_its_file() {
     drop(writer);
 }
 
+/// Else the next start would find it.
+#[test]
+fn a_removal_reaches_a_file_that_waits_for_its_own() {
+    let mut settings = options();
+    settings.keys_bytes = 8192 + 128;
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, settings);
+    fill(&store, &key("a"), "m", b"a", 1);
+    fill(&store, &key("b"), "m", b"b", 2);
+    assert_eq!(disk.paths().len(), 2, "the manager has not run");
+    store.remove(&key("a")).expect("a disk");
+    assert_eq!(disk.paths().len(), 1);
+    store.manage_step(5, 100);
+    assert_eq!(served(&store, &key("b")), Some((b"m".to_vec(), b"b".to_vec())));
+}
+
+#[test]
+fn a_fill_in_place_of_another_has_its_beginning() {
+    let store = loaded(&MemoryDisk::default(), options());
+    store.lookup(&key("a"), 1);
+    let shared = begin(&store, &key("a"), 1);
+    store.remove(&key("a")).expect("a disk");
+    store.lookup(&key("a"), 2);
+    let own = store.begin_fill_beside_for(shared.fill());
+    assert_eq!(own.fill().started_at(), shared.fill().started_at());
+    shared.release();
+    own.publish_head(Bytes::from_static(b"m"), times(3), Some(0), 3);
+    assert!(matches!(own.commit(3), Committed::NotStored(_)), "it was removed meanwhile");
+}
+
 #[test]
 fn uncacheable_keys_are_remembered_for_a_while() {
     let store = loaded(&MemoryDisk::default(), options());

@@ -282,11 +282,18 @@ async fn opened(store: &Store, key: &Key, now: u64) -> Lookup {
 
 async fn opened_once(store: &Store, key: &Key, now: u64) -> Lookup {
     let (opening, of) = (store.clone(), key.clone());
+    let generation = |lookup: &Lookup| lookup.entry.as_ref().map(|entry| entry.generation);
+    let before = generation(&store.peek(key));
     let opened = blocking::run(move || opening.open_entry(&of, now)).await;
     // A disk that fails makes the cache empty and does not stop the server: the store counts the errors.
     let opened = opened.ok().flatten();
     // A fill may have begun, or even ended, while the disk was read.
     let mut lookup = store.peek(key);
+    let after = generation(&lookup);
+    if after.is_some() && after != before {
+        // It is opened again: what was read may be of the object before.
+        return lookup;
+    }
     lookup.open = lookup.open.or(opened);
     if lookup.open.is_none() {
         lookup.cold = false;

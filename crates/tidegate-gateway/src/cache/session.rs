@@ -443,12 +443,16 @@ impl CacheSession {
         conditional: bool,
         requested_at: u64,
     ) -> FillTask {
+        // Where the main object was removed since the lookup its variants are removed with it.
+        let is_kept = lookup.variant_set == 0
+            || !lookup.names.is_empty()
+            || self.store.peek(&self.main).entry.is_some();
         FillTask {
             store: self.store.clone(),
             figures: self.zone.figures.clone(),
             main: self.main.clone(),
             names: lookup.names.clone(),
-            variant_set: lookup.variant_set,
+            variant_set: if is_kept { lookup.variant_set } else { 0 },
             requested_at,
             cache: self.cache.clone(),
             decision: self.decision.begin_fetch(),

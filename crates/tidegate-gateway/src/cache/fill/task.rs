@@ -356,7 +356,7 @@ impl FillTask {
             return writer;
         }
         self.mark_uncacheable(head.status, &writer, now);
-        let own = self.store.begin_fill_beside(writer.fill().key(), now);
+        let own = self.store.begin_fill_beside_for(writer.fill());
         writer.release();
         own
     }

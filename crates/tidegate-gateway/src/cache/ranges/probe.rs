@@ -87,6 +87,8 @@ impl RangeProbe {
         // The rest of a longer range is fetched by the readers that still want it then.
         let most = start.saturating_add(FIRST_BYTES_MAX);
         let end = end.map_or(most, |end| end.min(most));
+        // Begun with the request: a removal meanwhile is of the head as well.
+        let head = self.store.begin_fill_beside(&self.key, clock::unix_millis());
         let response = origin.fetch(start, Some(end - 1), None).await;
         let now = clock::unix_millis();
         let Some(response) = response else { return probe.release() };
@@ -97,7 +99,7 @@ impl RangeProbe {
         };
         // Before the object is known to readers: they look for the part, and fetch it if no fill has begun.
         let part = begin_part(&self.store, &object, start, now);
-        if !self.store_head(&object, now).await {
+        if !self.store_head(&object, head, now).await {
             return probe.release();
         }
         let metadata = object.meta.encode();
@@ -153,15 +155,14 @@ impl RangeProbe {
     }
 
     /// Stores the object's head; false if another object has been stored meanwhile.
-    async fn store_head(&self, object: &PartialObject, now: u64) -> bool {
+    async fn store_head(&self, object: &PartialObject, head: FillWriter, now: u64) -> bool {
         let there = self.store.peek(&object.key).entry.map(|entry| entry.generation);
         if there != self.generation {
             return false;
         }
-        let writer = self.store.begin_fill_beside(&object.key, now);
-        writer.publish_head(object.meta.encode(), object.times, Some(0), now);
+        head.publish_head(object.meta.encode(), object.times, Some(0), now);
         // If the disk fails, the current waiters can still be served the parts.
-        let _ = blocking::run(move || Ok(writer.commit(now))).await;
+        let _ = blocking::run(move || Ok(head.commit(now))).await;
         true
     }
 }
