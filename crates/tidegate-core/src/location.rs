@@ -133,8 +133,8 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
 /// # Errors
 /// 413 where the client has announced a larger body.
 pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
+    set_body_limits(x);
     let max = x.settings().client_max_body_size;
-    x.request.body.set_limit(max);
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
     // A subrequest may be in a location with a smaller limit: the client's body is not for that location.
     if let Some(length) = announced.filter(|_| !x.is_subrequest()) {
@@ -147,6 +147,14 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
         return Err(Refused::CONTENT_TOO_LARGE);
     }
     Ok(())
+}
+
+/// Lets the limits of the request's location hold for its body, as it arrives.
+pub(crate) fn set_body_limits(x: &mut Exchange) {
+    let settings = x.settings();
+    let (max, timeout) = (settings.client_max_body_size, settings.client_body_timeout);
+    x.request.body.set_limit(max);
+    x.request.body.set_timeout(timeout);
 }
 
 /// Redirects `/dir` to `/dir/` where a gateway serves the prefix location `/dir/`.

@@ -282,6 +282,7 @@ fn enter(x: &mut Exchange, jump: Jump) -> Result<Phase, Refused> {
         Jump::Named(name) => match x.server().named(&name) {
             Some(location) => {
                 x.routing.location = location;
+                crate::location::set_body_limits(x);
                 choose_tags(x);
                 Ok(Phase::Rewrite)
             }

@@ -11,6 +11,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_codec::Headers;
@@ -33,6 +34,9 @@ pub trait BodySource {
     fn take_received(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
         Ok(None)
     }
+
+    /// Sets the longest time between two reads (`client_body_timeout`).
+    fn set_timeout(&mut self, timeout: Duration);
 
     /// Returns whether all bytes have been returned and the regular end is known to follow: a forwarder then sends both
     /// together. `false` where that is not known yet.
@@ -211,6 +215,13 @@ impl RequestBody {
     /// Sets `client_max_body_size` in bytes, which is checked while the body arrives; `None` for no limit.
     pub fn set_limit(&mut self, max: Option<u64>) {
         self.max = max;
+    }
+
+    /// Sets the longest time between two reads (`client_body_timeout`).
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        if let Some(source) = &mut self.source {
+            source.set_timeout(timeout);
+        }
     }
 
     /// Lowers the limit to `max` bytes, if it is higher.

@@ -124,9 +124,9 @@ impl Settings {
     /// Returns the media type of a path by its extension (`types`), else `default_type`; may be empty.
     pub fn media_type(&self, path: &[u8]) -> &[u8] {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-        let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else {
-            return &self.default_type;
-        };
+        // A dot that begins the name begins no extension.
+        let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
+        let Some(dot) = dot else { return &self.default_type };
         let extension = &name[dot + 1..];
         // The table's extensions are in lower case; most of the paths' are already.
         let found = match extension.iter().any(u8::is_ascii_uppercase) {

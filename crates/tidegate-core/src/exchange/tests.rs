@@ -17,6 +17,8 @@ use crate::variables::VariableTable;
 struct NoBytes;
 
 impl BodySource for NoBytes {
+    fn set_timeout(&mut self, _: std::time::Duration) {}
+
     fn poll_bytes(
         &mut self,
         _context: &mut std::task::Context<'_>,

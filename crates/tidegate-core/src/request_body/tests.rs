@@ -35,6 +35,8 @@ fn error(status: u16) -> RequestBodyError {
 }
 
 impl BodySource for Script {
+    fn set_timeout(&mut self, _: std::time::Duration) {}
+
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,

@@ -143,6 +143,10 @@ impl H1Body {
 }
 
 impl BodySource for H1Body {
+    fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,

@@ -63,6 +63,10 @@ pub(crate) fn attach<S: Incoming + 'static>(
 }
 
 impl<S: Incoming> BodySource for StreamBody<S> {
+    fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,

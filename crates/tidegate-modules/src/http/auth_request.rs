@@ -148,7 +148,9 @@ impl AuthSubrequest {
             return Step::Status(500);
         };
         let mut reply = blame(Cause::Auth, subrequest.run()).await;
-        // Before the status is applied: an error page may depend on the variables.
+        // Before the status is applied: an error page may depend on the variables. Those that `set` has changed there are
+        // the request's own.
+        x.take_variables(&reply);
         self.set_variables(x, &mut reply);
         let step = match reply.status() {
             200..=299 => Step::Next,

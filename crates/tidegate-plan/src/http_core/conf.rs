@@ -140,7 +140,7 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     child.plain.inherit(&parent.plain);
     child.plain_server.inherit(&parent.plain_server);
     inherit!(child, parent;
-        root, types, post_action, client_body_temp_path, limit_rate, limit_rate_after, server_tokens, resolver,
+        internal, root, types, post_action, client_body_temp_path, limit_rate, limit_rate_after, server_tokens, resolver,
     );
     if child.error_pages.is_empty() {
         child.error_pages = parent.error_pages.clone();

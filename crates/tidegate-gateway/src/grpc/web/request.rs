@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_codec::grpc_web::{RequestDecoder, WebError};
@@ -49,6 +50,12 @@ enum Encoded {
 }
 
 impl BodySource for WebSource {
+    fn set_timeout(&mut self, timeout: Duration) {
+        if let Encoded::Client(body) = &mut self.source {
+            body.set_timeout(timeout);
+        }
+    }
+
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,

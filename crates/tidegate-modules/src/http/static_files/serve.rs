@@ -113,6 +113,8 @@ fn set_type(headers: &mut Headers, settings: &Settings, path: &[u8]) {
 /// Returns the media type of a path by its extension, as `types` and `default_type` say.
 fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
     let dot = memchr::memrchr2(b'.', b'/', path).filter(|at| path.get(*at) == Some(&b'.'));
+    // A dot that begins the name begins no extension.
+    let dot = dot.filter(|at| *at > 0 && path.get(at - 1) != Some(&b'/'));
     let Some(dot) = dot else { return &settings.default_type };
     let extension = path.get(dot + 1..).unwrap_or_default();
     let mut lower = [0; EXTENSION_MAX];

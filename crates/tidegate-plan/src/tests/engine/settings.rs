@@ -26,7 +26,7 @@ fn the_last_extension_of_the_last_segment_counts() {
         ("/a.tar.gz", "a/b"),
         ("/a.png/b", "d/d"),
         ("/a.png.", "d/d"),
-        ("/.html", "text/html"),
+        ("/.html", "d/d"),
         ("/html", "d/d"),
         ("/", "d/d"),
         ("/own/a.html", "x/y"),
