@@ -35,7 +35,7 @@ pub fn resolve(x: &mut Exchange, status: u16) -> StatusResult {
         x.disposition.close_connection();
     }
     let settings = x.settings();
-    if status >= 300 && x.disposition.takes_error_page(settings.recursive_error_pages) {
+    if status >= 300 && x.disposition.takes_error_page() {
         let pages = settings.error_pages.clone();
         if let Some(page) = pages.iter().find(|page| page.code == status) {
             let sent = match page.overwrite {
@@ -43,7 +43,8 @@ pub fn resolve(x: &mut Exchange, status: u16) -> StatusResult {
                 Some(0) => None,
                 Some(code) => Some(code),
             };
-            x.disposition.use_error_page(status, sent);
+            let is_recursive = settings.recursive_error_pages;
+            x.disposition.use_error_page(status, sent, is_recursive);
             let target = page.target.value(x);
             return error_page(x, target, page.overwrite);
         }

@@ -115,11 +115,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     if let Err(refused) = limit_body(x) {
         return refused.into();
     }
-    if let Some((methods, other)) = location.limit_except
-        && methods & x.request.method.bit() == 0
-    {
-        x.routing.location = other;
-    }
+    enter_limit_except(x, plan);
     choose_tags(x);
     // Behind the checks above: the redirect is a response of the location that it leads to, with its rules and fields.
     match found {
@@ -147,6 +143,15 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
         return Err(Refused::CONTENT_TOO_LARGE);
     }
     Ok(())
+}
+
+/// Enters the block of `limit_except` of the request's location, where the method is not one of its.
+pub(crate) fn enter_limit_except(x: &mut Exchange, plan: &Plan) {
+    if let Some((methods, other)) = plan.location(x.routing.location).limit_except
+        && methods & x.request.method.bit() == 0
+    {
+        x.routing.location = other;
+    }
 }
 
 /// Lets the limits of the request's location hold for its body, as it arrives.

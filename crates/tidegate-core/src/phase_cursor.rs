@@ -53,7 +53,8 @@ impl<'p> PhaseCursor<'p> {
                 if x.request.expects_continue && x.request.body.is_unread_and_empty() {
                     return NextAction::EndBody;
                 }
-                match &self.location.content {
+                let outer = || self.plan.location(self.location.outer?).content.as_ref();
+                match self.location.content.as_ref().or_else(outer) {
                     Some(handler) => return NextAction::Run(handler),
                     None => self.own_content = false,
                 }
@@ -152,7 +153,12 @@ impl<'p> PhaseCursor<'p> {
             Phase::Access => Phase::PostAccess,
             Phase::PostAccess => match self.refused.take() {
                 None => Phase::Precontent,
-                Some(status) => return Some(Step::Status(status)),
+                Some(status) => {
+                    if status == 403 {
+                        x.log(Level::Error, format_args!("access forbidden by rule"));
+                    }
+                    return Some(Step::Status(status));
+                }
             },
             Phase::Precontent => Phase::Content,
             Phase::Content => return Some(all_declined(x)),

@@ -28,6 +28,7 @@ use crate::figures::Zone;
 pub use crate::handler::{
     EnteringHandler, Filter, Logger, Phase, PhaseHandler, PhaseHandlers, Trailer,
 };
+use crate::location;
 use crate::log_context::choose_tags;
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
@@ -138,7 +139,6 @@ pub async fn post_action(x: &mut Exchange) {
         }
     };
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
-    x.request.method = tidegate_codec::request::Method::Get;
     x.request.body.forget_spent();
     let client = std::mem::replace(&mut x.client, Rc::new(NoClient));
     if let Ok(phase) = enter(x, jump) {
@@ -280,9 +280,10 @@ fn enter(x: &mut Exchange, jump: Jump) -> Result<Phase, Refused> {
             Ok(Phase::ServerRewrite)
         }
         Jump::Named(name) => match x.server().named(&name) {
-            Some(location) => {
-                x.routing.location = location;
-                crate::location::set_body_limits(x);
+            Some(named) => {
+                x.routing.location = named;
+                location::set_body_limits(x);
+                location::enter_limit_except(x, &x.plan.clone());
                 choose_tags(x);
                 Ok(Phase::Rewrite)
             }

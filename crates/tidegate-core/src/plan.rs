@@ -100,6 +100,8 @@ pub struct Location {
     pub phases: PhaseHandlers,
     /// The location's own content handler (`proxy_pass`, `stub_status`, …; `return` is none).
     pub content: Option<PhaseHandler>,
+    /// Of an `if` without a content handler: the location around it, whose handler responds.
+    pub outer: Option<LocationId>,
     /// Response filters in the order that they run.
     pub filters: Vec<Filter>,
     /// Functions that add trailer fields where the response `expects_trailers`.

@@ -86,6 +86,20 @@ impl Exchange {
         }
     }
 
+    /// Returns the name of the request's method: the client's, or GET where an error page is requested. A request with an
+    /// invalid method has none until then. In a subrequest it is that of the request.
+    pub fn method_name(&self) -> &[u8] {
+        if let Some(method) = self.lineage.method.as_deref().filter(|_| self.is_subrequest()) {
+            return method;
+        }
+        let head = &self.request.head;
+        let asked = !head.method_bytes().is_empty() || !self.routing.is_internal();
+        match self.request.method == head.method && asked {
+            true => head.method_bytes(),
+            false => self.request.method.name().as_bytes(),
+        }
+    }
+
     /// Creates a subrequest for a decoded path and arguments.
     ///
     /// # Errors
@@ -107,6 +121,7 @@ impl Exchange {
         if !self.is_subrequest() {
             let page_type = self.response.headers.first(Known::ContentType);
             x.lineage.page_type = page_type.map(Rc::from);
+            x.lineage.method = Some(Rc::from(self.method_name()));
         }
         x.lineage.depth += 1;
         x.client = Rc::new(SubrequestClient(self.client.clone()));

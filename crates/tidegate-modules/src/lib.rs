@@ -147,9 +147,9 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<AuthBasic>::NEW,
     &Entry::<AuthJwt>::NEW,
     &Entry::<AuthRequest>::NEW,
-    // Precontent phase. Mirrored requests are copies of the original one, before `try_files` changes the path.
-    &Entry::<Mirror>::NEW,
+    // Precontent phase. Where `try_files` leaves the location nothing is mirrored.
     &Entry::<TryFiles>::NEW,
+    &Entry::<Mirror>::NEW,
     // For sessions, what is read before they are passed on.
     &Entry::<SslPreread>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.

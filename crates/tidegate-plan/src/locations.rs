@@ -65,8 +65,15 @@ impl PlanBuilder<'_> {
             (LocationSet::default(), (!nested.is_empty()).then(|| Box::new(nested)))
         };
         let location = self.empty_location(outline, nested, limit_except);
-        let location = self.prepared(outline, location, ifs);
+        let location = self.prepared(outline, location, ifs.clone());
         self.locations[id.0 as usize] = location;
+        if outline.context.intersects(Contexts::LOCATION) {
+            for inner in ifs {
+                if let Some(inner) = &mut self.locations[inner.0 as usize] {
+                    inner.outer = Some(id);
+                }
+            }
+        }
         (id, set)
     }
 
@@ -106,6 +113,7 @@ impl PlanBuilder<'_> {
             limit_except,
             phases: PhaseHandlers::default(),
             content: None,
+            outer: None,
             filters: Vec::new(),
             trailers: Vec::new(),
             loggers: Vec::new(),
@@ -139,8 +147,8 @@ impl PlanBuilder<'_> {
             );
         }
         let mut location = builder.location;
-        let plain = !location.exact && !location.is_regex && !location.is_named;
-        location.auto_redirect &= plain && location.name.ends_with(b"/");
+        let has_prefix = !location.is_regex && !location.is_named;
+        location.auto_redirect &= has_prefix && location.name.ends_with(b"/");
         // There may be very many locations.
         location.phases.shrink();
         location.filters.shrink_to_fit();
@@ -172,7 +180,9 @@ impl PlanBuilder<'_> {
             }
         }
         named.extend(level.named);
-        let redirects = level.prefixes.iter().filter(|&(_, id)| {
+        // Of an exact one and a prefix with the same name, the exact one would be found: it comes last.
+        let named_paths = level.prefixes.iter().chain(&level.exact);
+        let redirects = named_paths.filter(|&(_, id)| {
             self.locations[id.0 as usize].as_ref().is_some_and(|location| location.auto_redirect)
         });
         let redirects =

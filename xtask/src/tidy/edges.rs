@@ -173,6 +173,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-tls",
             "tidegate-h2",
             "tidegate-codec",
+            "tidegate-conf",
             "tidegate-rt",
             "tidegate-os",
         ],

@@ -33,6 +33,8 @@ enum StatusOverride {
 enum ErrorPageUse {
     #[default]
     Unused,
+    /// By a location with `recursive_error_pages`: a further one may be used.
+    Recursive,
     Used,
     /// No further one is used, even with `recursive_error_pages`: the redirects of the request formed a cycle.
     Spent,
@@ -119,8 +121,12 @@ impl Disposition {
     }
 
     /// Records that an `error_page` is used for `status`; its response is sent with the status `sent`, or with its own.
-    pub(crate) fn use_error_page(&mut self, status: u16, sent: Option<u16>) {
-        self.error_page = ErrorPageUse::Used;
+    /// `is_recursive`: the location that has it lets a further one be used (`recursive_error_pages`).
+    pub(crate) fn use_error_page(&mut self, status: u16, sent: Option<u16>, is_recursive: bool) {
+        self.error_page = match is_recursive {
+            true => ErrorPageUse::Recursive,
+            false => ErrorPageUse::Used,
+        };
         self.status = status;
         self.status_override = sent.map_or(StatusOverride::Unchanged, StatusOverride::SendAs);
     }
@@ -135,13 +141,9 @@ impl Disposition {
         self.error_page != ErrorPageUse::Unused
     }
 
-    /// Returns whether an `error_page` may be used: one in all, or several with `recursive`.
-    pub(crate) fn takes_error_page(&self, recursive: bool) -> bool {
-        match self.error_page {
-            ErrorPageUse::Unused => true,
-            ErrorPageUse::Used => recursive,
-            ErrorPageUse::Spent => false,
-        }
+    /// Returns whether an `error_page` may be used.
+    pub(crate) fn takes_error_page(&self) -> bool {
+        matches!(self.error_page, ErrorPageUse::Unused | ErrorPageUse::Recursive)
     }
 
     /// From now on errors get built-in pages.

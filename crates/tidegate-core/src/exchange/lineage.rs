@@ -11,6 +11,8 @@ pub struct Lineage {
     pub inherited: Inherited,
     /// `Content-Type` of the client's response, of which this subrequest's response becomes a part.
     pub page_type: Option<Rc<[u8]>>,
+    /// The method that `$request_method` shows in subrequests: that of the request.
+    pub method: Option<Rc<[u8]>>,
     pub(crate) depth: u8,
     /// Number of subrequests made so far for the whole request; allocated with the first one.
     pub(crate) made: Option<Rc<Cell<u32>>>,
@@ -22,6 +24,7 @@ impl Lineage {
         Lineage {
             inherited: self.inherited.clone(),
             page_type: self.page_type.clone(),
+            method: self.method.clone(),
             depth: self.depth,
             made: self.made.clone(),
         }
@@ -30,8 +33,12 @@ impl Lineage {
     /// Returns whether it has its defaults.
     #[cfg(test)]
     pub(crate) fn is_fresh(&self) -> bool {
-        let Lineage { inherited, page_type, depth, made } = self;
-        inherited.0.is_empty() && page_type.is_none() && *depth == 0 && made.is_none()
+        let Lineage { inherited, page_type, method, depth, made } = self;
+        inherited.0.is_empty()
+            && page_type.is_none()
+            && method.is_none()
+            && *depth == 0
+            && made.is_none()
     }
 }
 

@@ -101,7 +101,7 @@ fn used(plan: PlanRef) -> Exchange {
     (x.delivery.date, x.delivery.server) = (FieldOwner::Origin, FieldOwner::Origin);
     (x.delivery.client_abort, x.delivery.expects_trailers) = (ClientAbort::Ignored, true);
     x.disposition.refuse(403);
-    x.disposition.use_error_page(404, Some(200));
+    x.disposition.use_error_page(404, Some(200), false);
     x.disposition.end_without_response(499);
     x.disposition.keep_connection();
     x.modules.captures = Captures { subject: b"s".into(), ranges: vec![Some((0, 1))] };
@@ -238,7 +238,7 @@ fn check_delivery(delivery: DeliveryHints) {
 fn check_disposition(mut disposition: Disposition) {
     assert_eq!((disposition.status(), disposition.logged_status()), (0, 0));
     assert_eq!((disposition.without_response(), disposition.refused_with()), (None, None));
-    assert!(disposition.takes_error_page(false) && !disposition.keeps_connection());
+    assert!(disposition.takes_error_page() && !disposition.keeps_connection());
     assert_eq!((disposition.take_forced(), disposition.take_replacement()), (None, None));
 }
 
@@ -279,7 +279,7 @@ fn buffers_keep_their_memory() {
 fn a_status_has_one_place() {
     let mut disposition = Disposition::default();
     disposition.refuse(403);
-    disposition.use_error_page(403, Some(404));
+    disposition.use_error_page(403, Some(404), false);
     disposition.set_status(200);
     assert_eq!((disposition.status(), disposition.logged_status()), (200, 404));
     assert!(disposition.is_error_page());

@@ -10,6 +10,8 @@ pub struct PassConf {
     pub word: Option<Word>,
     /// The block of `word`.
     pub block: PassBlock,
+    /// It was written in the block around.
+    is_inherited: bool,
 }
 
 /// The block that a `*_pass` was written in.
@@ -41,20 +43,27 @@ impl PassConf {
             if block.args.len() > 1 { &block.args[0].bytes[..] } else { &last.bytes[..] };
         self.block.is_regex = modifier.starts_with(b"~");
         self.block.is_named = modifier.starts_with(b"@");
-        let glued = block.args.len() == 1 && last.bytes.starts_with(b"=");
-        self.block.name = last.bytes[usize::from(glued)..].to_vec();
+        let glued = match &last.bytes[..] {
+            [b'=', ..] if block.args.len() == 1 => 1,
+            [b'^', b'~', ..] if block.args.len() == 1 => 2,
+            _ => 0,
+        };
+        self.block.name = last.bytes[glued..].to_vec();
     }
 
     /// Inherits the directive: location → `if`, `limit_except`. A location in a location has to set its own.
     pub fn inherit(&mut self, parent: &PassConf, block: BlockInfo<'_>) {
         if block.context.intersects(NAMELESS) && self.word.is_none() {
             self.clone_from(parent);
+            self.is_inherited = true;
         }
     }
 
-    /// Returns the destination, for a block that handles requests.
+    /// Returns the destination, for a block that handles requests. A gateway of the block's own, of whatever kind, comes
+    /// before one of the block around.
     pub fn target(&self, location: &LocationBuilder<'_, '_>) -> Option<&Word> {
         let within = Contexts::LOCATION.union(NAMELESS);
-        self.word.as_ref().filter(|_| location.context().intersects(within))
+        let is_hidden = self.is_inherited && location.location.content.is_some();
+        self.word.as_ref().filter(|_| location.context().intersects(within) && !is_hidden)
     }
 }

@@ -124,8 +124,8 @@ pub(crate) fn settings(
         next_upstream_tries: conf.next_upstream_tries.unwrap_or(0).min(u64::from(u32::MAX)) as u32,
         next_upstream_timeout: conf.next_upstream_timeout.unwrap_or_default(),
         socket_keepalive: conf.socket_keepalive.unwrap_or(false),
-        receive_buffer: conf.socket_rcvbuf.map(|bytes| bytes as usize),
-        send_buffer: conf.socket_sndbuf.map(|bytes| bytes as usize),
+        receive_buffer: conf.socket_rcvbuf.filter(|bytes| *bytes > 0).map(|bytes| bytes as usize),
+        send_buffer: conf.socket_sndbuf.filter(|bytes| *bytes > 0).map(|bytes| bytes as usize),
         pass_trailers: conf.pass_trailers.unwrap_or(false),
     };
     let temp = conf.temp_path.as_ref();

@@ -16,6 +16,8 @@ pub struct Conf {
     pub set_body: Option<Word>,
     pub set_header: Option<Vec<(Word, Word)>>,
     pub redirect: Option<Vec<RedirectConf>>,
+    /// It was written in a block around this one.
+    pub redirect_is_inherited: bool,
     pub cookie_domain: Option<Vec<(Word, Word)>>,
     pub cookie_path: Option<Vec<(Word, Word)>>,
     pub cookie_flags: Option<Vec<Vec<Word>>>,
@@ -48,6 +50,7 @@ impl HasGateway for Conf {
 pub(crate) fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
     options::inherit(&mut child.gateway, &parent.gateway);
     child.pass.inherit(&parent.pass, block);
+    child.redirect_is_inherited = child.redirect.is_none();
     macro_rules! take_over {
         ($($field:ident),*) => {
             $(if child.$field.is_none() { child.$field = parent.$field.clone(); })*

@@ -42,7 +42,7 @@ pub(super) fn compile(
             RedirectConf::Off => return Ok(Redirects::default()),
             RedirectConf::Default => match default_rule(conf, pass) {
                 Some(rule) => rules.push(rule),
-                None if written.is_none() => {}
+                None if written.is_none() || conf.redirect_is_inherited => {}
                 None if pass.bytes.contains(&b'$') => {
                     let message = "\"proxy_redirect default\" cannot be used with \"proxy_pass\" \
                                    directive with variables";

@@ -103,7 +103,7 @@ fn respond(
         let Some((file, target)) = places(x, value) else { return Ok(Step::Status(500)) };
         let Ok(found) = probe.test(x, &file)? else { continue };
         if (found.kind == PathKind::Directory) == candidate.directory {
-            serve(x, target);
+            serve(x, target, candidate.directory);
             return Ok(Step::Decline);
         }
     }
@@ -117,38 +117,49 @@ fn respond(
     })
 }
 
-/// Returns the file that a candidate means, and the path that the request gets if it exists (`None`: its own).
-fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+/// The path that a request gets if its file exists.
+enum Target {
+    Path(Vec<u8>),
+    /// The same, which stands behind the `alias` of a location by expression.
+    BehindAlias(Vec<u8>),
+}
+
+/// Returns the file that a candidate means, and the path that the request gets if it exists.
+fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Target)> {
     let settings = x.settings();
     if !settings.alias {
         let mut file = Vec::with_capacity(128);
         file_path::append_root(x, &mut file);
         file.extend_from_slice(&value);
-        return Some((file, Some(value)));
+        return Some((file, Target::Path(value)));
     }
     let mut file = Vec::with_capacity(128);
     if settings.alias_length == usize::MAX {
         file_path::append_root(x, &mut file);
         file.extend_from_slice(&value);
-        return Some((file, None));
+        return Some((file, Target::BehindAlias(value)));
     }
     // The prefix that `alias` replaces is removed from a candidate that begins with it.
     let prefix = x.request.path.get(..settings.alias_length)?.to_vec();
     let rest = value.strip_prefix(&prefix[..]).unwrap_or(&value).to_vec();
     file_path::append_root(x, &mut file);
     file.extend_from_slice(&rest);
-    Some((file, Some([prefix, rest].concat())))
+    Some((file, Target::Path([prefix, rest].concat())))
 }
 
 /// Continues the request in its location with the path of what was found. A `proxy_pass` without a path still sends
 /// the client's original target, in nginx too.
-fn serve(x: &mut Exchange, target: Option<Vec<u8>>) {
-    match target {
-        Some(target) => {
-            let source = x.request.source;
-            x.set_path(target, None);
-            x.request.source = source;
-        }
-        None => x.routing.append_path_to_alias(),
+fn serve(x: &mut Exchange, target: Target, is_directory: bool) {
+    let (path, is_behind) = match target {
+        Target::Path(path) => (path, false),
+        // As in nginx, a directory there leaves the request as it is.
+        Target::BehindAlias(_) if is_directory => return,
+        Target::BehindAlias(path) => (path, true),
+    };
+    let source = x.request.source;
+    x.set_path(path, None);
+    x.request.source = source;
+    if is_behind {
+        x.routing.append_path_to_alias();
     }
 }

@@ -125,7 +125,7 @@ impl Resolver {
             };
             match word.split_once('=') {
                 Some(("valid", time)) => {
-                    let time = seconds(time).ok_or_else(invalid)?;
+                    let time = tidegate_conf::parse_seconds(time.as_bytes()).ok_or_else(invalid)?;
                     resolver.valid = Some(time);
                 }
                 Some(("ipv4", text)) => resolver.ipv4 = flag(text)?,
@@ -382,19 +382,4 @@ async fn over_tcp(server: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-}
-
-/// Parses `30s`, `5m`, `1h` or bare seconds.
-fn seconds(text: &str) -> Option<Duration> {
-    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let count: u64 = digits.parse().ok()?;
-    let seconds = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return None,
-    };
-    Some(Duration::from_secs(count.checked_mul(seconds)?))
 }

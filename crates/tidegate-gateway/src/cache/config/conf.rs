@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_codec::request::Method;
 use tidegate_conf::{
     Args, Diagnostic, Span, Word, once, parse_milliseconds, parse_number, parse_offset,
+    parse_seconds,
 };
 
 use crate::cache::config::purge::PurgeConf;
@@ -327,7 +328,8 @@ fn read_parameter(
     };
     match name {
         "levels" => {
-            if tidegate_cache::Levels::parse(value).is_none() {
+            // As in nginx no value means no directories.
+            if !value.is_empty() && tidegate_cache::Levels::parse(value).is_none() {
                 let error = args.error(index, format!("invalid \"levels\" \"{shown}\""));
                 return Err(error.label("one to three numbers, each 1 or 2, such as `1:2`"));
             }
@@ -335,7 +337,11 @@ fn read_parameter(
         }
         "use_temp_path" => path.use_temp_path = read_switch(args, index, name, value)?,
         "keys_zone" => read_keys_zone(path, args, index, value)?,
-        "inactive" => path.inactive = u64::try_from(time()?.as_millis()).unwrap_or(u64::MAX),
+        "inactive" => {
+            // In nginx's seconds, which have months and years; parts of one are our addition.
+            let inactive = parse_seconds(value.as_bytes()).map_or_else(time, Ok)?;
+            path.inactive = u64::try_from(inactive.as_millis()).unwrap_or(u64::MAX);
+        }
         "max_size" => path.size_max = Some(size()?),
         "min_free" => path.free_min = Some(size()?),
         "fsync" => {

@@ -176,15 +176,7 @@ fn request_port(x: &Exchange) -> Option<u16> {
 }
 
 fn request_method(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let head = &x.request.head;
-    // An error page is requested with GET; the variable then shows that method.
-    // A request with an invalid method has none until then.
-    let asked = !head.method_bytes().is_empty() || !x.routing.is_internal();
-    let name = match x.request.method == head.method && asked {
-        true => head.method_bytes(),
-        false => x.request.method.name().as_bytes(),
-    };
-    put(non_empty(name), out)
+    put(non_empty(x.method_name()), out)
 }
 
 fn path(x: &mut Exchange, out: &mut Vec<u8>) -> bool {

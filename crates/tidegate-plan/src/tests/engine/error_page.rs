@@ -81,17 +81,13 @@ fn an_error_of_an_error_page_has_a_page_under_recursive_error_pages() {
     for (settings, target, expected) in [
         ("", "/404", "500 - page"),
         ("recursive_error_pages on;", "/404", "500 - e /e  GET"),
-        // The page's location decides, not the location of the error.
+        // The location of the first error decides, not that of its page.
         (
             "location = /404x { recursive_error_pages on; do own status 404; }",
             "/404x",
-            "500 - page",
-        ),
-        (
-            "location = /bad { recursive_error_pages on; do own status 500; }",
-            "/404",
             "500 - e /e  GET",
         ),
+        ("location = /bad { recursive_error_pages on; do own status 500; }", "/404", "500 - page"),
     ] {
         check(&format!("{pages} {settings} {LOCATIONS}"), target, expected);
     }

@@ -174,7 +174,8 @@ fn a_gateway_sends_clients_to_its_name_with_the_slash() {
         ("location /d/ { GATEWAY } location /d { do own respond d; }", "/d", "200 -"),
         // Other locations do not redirect.
         ("location /d/ { do own respond own; }", "/d", "404 -"),
-        ("location = /d/ { GATEWAY }", "/d", "404 -"),
+        ("location = /d/ { GATEWAY }", "/d", "301 http://localhost:8080/d/"),
+        ("location = /d/ { GATEWAY } location /d { do own respond d; }", "/d", "200 -"),
         ("location ~ ^/d/ { GATEWAY }", "/d", "404 -"),
         ("location /d/ { internal; GATEWAY }", "/d", "404 -"),
         ("location /d/ { GATEWAY absolute_redirect off; }", "/d", "301 /d/"),

@@ -37,7 +37,8 @@ fn check(part: &str, expected: &str) {
 fn a_part_shares_fields_and_variables_and_passes_the_phases_anew() {
     for (part, expected) in [
         ("do own respond \"$uri [$args] $http_x_a $v $host\";", "[200 /part [] field parent h]"),
-        ("do own respond $request_method;", "[200 GET]"),
+        // It is the request's, though the part is asked with GET.
+        ("do own respond $request_method;", "[200 POST]"),
         ("do own respond \"[$request_body]\";", "[200 []]"),
         ("do own respond $request_uri;", "[200 /?q=1]"),
         ("do rewrite set $v part; do own respond $v;", "[200 part]"),
@@ -207,13 +208,16 @@ fn options_choose_method_and_body() {
         Arc::new(StoredBody { memory, length: text.len() as u64, ..StoredBody::default() })
     };
     for (method, body, expected) in [
-        (Method::Get, SubrequestBody::None, "GET [] 4"),
-        (Method::Head, SubrequestBody::Shared, "HEAD [body] 4"),
-        (Method::Post, SubrequestBody::Stored(stored("other")), "POST [other] 4"),
+        (Method::Get, SubrequestBody::None, "Get PUT [] 4"),
+        (Method::Head, SubrequestBody::Shared, "Head PUT [body] 4"),
+        (Method::Post, SubrequestBody::Stored(stored("other")), "Post PUT [other] 4"),
     ] {
         let part =
             x.subrequest(b"/".to_vec(), vec![], SubrequestOptions { method, body }).ok().unwrap();
-        assert_eq!(wait(wait(part.run()).read(100)).unwrap(), expected);
+        let mut reply = wait(part.run());
+        let asked = format!("{:?} ", reply.exchange().request.method);
+        let body = wait(reply.read(100)).unwrap();
+        assert_eq!(asked + &String::from_utf8_lossy(&body), expected);
     }
 }
 
