@@ -181,6 +181,8 @@ fn product(x: &mut Exchange) -> Bytes {
     }
 }
 
+/// The version of nginx whose directives and defaults are implemented.
+pub const NGINX_VERSION: &str = "1.31.5";
 /// Product name in responses.
 pub const PRODUCT: &str = "tidegate";
 /// Product name and version in responses.

@@ -16,7 +16,8 @@ impl Machine {
     pub fn look() -> Machine {
         Machine {
             privileged: tidegate_os::identity::is_root(),
-            host_name: tidegate_os::identity::host_name(),
+            // As nginx has it, everywhere.
+            host_name: tidegate_os::identity::host_name().to_ascii_lowercase(),
             ipv6: tidegate_os::socket::has_ipv6(),
         }
     }

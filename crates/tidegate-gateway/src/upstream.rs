@@ -21,6 +21,7 @@ mod sessions;
 pub(crate) mod sticky;
 mod zones;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -36,7 +37,7 @@ use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
 use tidegate_upstream::peers::{Mutability, Peer, Stickiness};
-use tidegate_upstream::resolve::{Resolver, ResolverError};
+use tidegate_upstream::resolve::{self, HostPort, Resolver, ResolverError};
 use tidegate_upstream::{BalancingMethod, Group, GroupOptions, Keepalive, Member};
 
 use super::common::variables;
@@ -83,7 +84,8 @@ struct ZoneSize {
     span: Span,
 }
 
-/// All groups by name: those of `upstream` blocks and those that a `proxy_pass` implies.
+/// All groups by name: those of `upstream` blocks and those that a `proxy_pass` implies. As the names of hosts are,
+/// these are found whatever their case.
 #[derive(Clone, Default)]
 pub struct Groups(Arc<RwLock<GroupTable>>);
 
@@ -96,6 +98,7 @@ impl fmt::Debug for Groups {
 
 #[derive(Default)]
 struct GroupTable {
+    /// By name in lower case, as the next.
     named: HashMap<String, GroupEntry>,
     /// By scheme, plain and TLS: they differ in the default port.
     implied: [HashMap<String, Arc<Group>>; 2],
@@ -105,6 +108,8 @@ struct GroupTable {
 
 #[derive(Clone)]
 struct GroupEntry {
+    /// As written.
+    name: String,
     group: Arc<Group>,
     key: Option<GroupKey>,
     /// Name of its `zone`.
@@ -119,22 +124,22 @@ impl Groups {
     /// Returns the group of this name, or the one implied by a directive with the same scheme.
     pub fn find(&self, name: &str, tls: bool) -> Option<Arc<Group>> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        match groups.named.get(name) {
+        match groups.named.get(&*folded(name)) {
             Some(entry) => Some(entry.group.clone()),
-            None => groups.implied[usize::from(tls)].get(name).cloned(),
+            None => groups.implied[usize::from(tls)].get(&*folded(name)).cloned(),
         }
     }
 
     /// Returns the inputs of the choice in the group of this name.
     pub fn key(&self, name: &str) -> Option<GroupKey> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        groups.named.get(name).and_then(|entry| entry.key.clone())
+        groups.named.get(&*folded(name)).and_then(|entry| entry.key.clone())
     }
 
     /// Adds a group that an address in a directive implies.
     pub fn add_implicit(&self, name: &str, tls: bool, group: Arc<Group>) {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        groups.implied[usize::from(tls)].entry(name.to_owned()).or_insert(group);
+        groups.implied[usize::from(tls)].entry(folded(name).into_owned()).or_insert(group);
     }
 
     /// Returns the queue of unresolved names; `None`: they are errors.
@@ -145,8 +150,8 @@ impl Groups {
     /// Returns the groups of `upstream` blocks that commands can read and change, by name.
     pub fn changing(&self) -> BTreeMap<String, (Arc<Group>, String)> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let zoned = groups.named.iter().filter_map(|(name, entry)| {
-            Some((name.clone(), (entry.group.clone(), entry.zone.clone()?)))
+        let zoned = groups.named.values().filter_map(|entry| {
+            Some((entry.name.clone(), (entry.group.clone(), entry.zone.clone()?)))
         });
         zoned.collect()
     }
@@ -161,24 +166,47 @@ impl Groups {
     /// Returns the groups whose servers containers may be, by name.
     pub(crate) fn of_containers(&self) -> Vec<(String, Arc<Group>)> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let groups = groups.named.iter().filter(|(_, entry)| entry.has_containers);
-        groups.map(|(name, entry)| (name.clone(), entry.group.clone())).collect()
+        let groups = groups.named.values().filter(|entry| entry.has_containers);
+        groups.map(|entry| (entry.name.clone(), entry.group.clone())).collect()
     }
 
     /// Returns the state file of the group of this name.
     pub fn saved(&self, name: &str) -> Option<Arc<StateFile>> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        groups.named.get(name)?.saved.clone()
+        groups.named.get(&*folded(name))?.saved.clone()
     }
 
     /// Returns whether there is an `upstream` of this name.
     pub fn is_named(&self, name: &str) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).named.contains_key(name)
+        let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        groups.named.contains_key(&*folded(name))
     }
 
-    fn add(&self, name: &str, entry: GroupEntry) -> bool {
+    /// Checks that an address in a directive is not an `upstream` with a port: its servers have the ports.
+    ///
+    /// # Errors
+    /// It is; the text says so in nginx's words.
+    pub(crate) fn check_port(&self, authority: &str) -> Result<(), String> {
+        match resolve::parse(authority, 0) {
+            Ok(HostPort::Inet { host, port: Some(port), .. }) if self.is_named(&host) => {
+                Err(format!("upstream \"{host}\" may not have port {port}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the entry is the first of its name.
+    fn add(&self, entry: GroupEntry) -> bool {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        groups.named.insert(name.to_owned(), entry).is_none()
+        groups.named.insert(folded(&entry.name).into_owned(), entry).is_none()
+    }
+}
+
+/// Returns a name of a group as the table has it.
+fn folded(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
     }
 }
 
@@ -214,8 +242,9 @@ impl Module for Upstream {
                 plan.diagnostics.extend(conf.warnings.iter().cloned());
             }
             match entry(outline, http, plan) {
-                Ok((name, entry)) => {
-                    if !groups.add(&name, entry) {
+                Ok(entry) => {
+                    let name = entry.name.clone();
+                    if !groups.add(entry) {
                         let message = format!("duplicate upstream \"{name}\"");
                         plan.diagnostics.push(Diagnostic::emerg(message).at(outline.span));
                     }
@@ -257,7 +286,7 @@ fn entry(
     outline: &Outline,
     http: &Outline,
     plan: &mut PlanBuilder<'_>,
-) -> Result<(String, GroupEntry), Diagnostic> {
+) -> Result<GroupEntry, Diagnostic> {
     let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
     let empty = Conf::default();
     let conf = outline.conf::<Upstream>().unwrap_or(&empty);
@@ -313,7 +342,7 @@ fn entry(
     let sticky = conf.sticky.as_ref().map(|sticky| sticky.compile(plan)).transpose()?;
     let key = (hash.is_some() || sticky.is_some()).then_some(GroupKey { hash, sticky });
     let saved = saved.map(|(saved, _)| saved);
-    Ok((name, GroupEntry { group, key, zone, saved, has_containers }))
+    Ok(GroupEntry { name, group, key, zone, saved, has_containers })
 }
 
 /// Makes the members of a group of its servers.

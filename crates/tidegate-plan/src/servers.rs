@@ -134,7 +134,7 @@ impl PlanBuilder<'_> {
                 Ok(())
             }
             b"$hostname" => {
-                let own = self.main.machine.host_name.to_ascii_lowercase();
+                let own = self.main.machine.host_name.clone();
                 names.add_exact(own.as_bytes(), id)
             }
             // Wildcards that nginx refuses with another message than the invalid ones of the table.
@@ -161,7 +161,7 @@ impl PlanBuilder<'_> {
         let text = word.display();
         match text.strip_prefix('.') {
             _ if text.starts_with('~') => text.into_owned(),
-            _ if word.bytes == b"$hostname" => self.main.machine.host_name.to_ascii_lowercase(),
+            _ if word.bytes == b"$hostname" => self.main.machine.host_name.clone(),
             Some(rest) => rest.to_ascii_lowercase(),
             None => text.to_ascii_lowercase(),
         }

@@ -181,7 +181,8 @@ impl Retry {
             _ => Blame::Failed,
         };
         match self.next(case, 0, now) {
-            Decision::GiveUp(_) => (Decision::Accept, blame),
+            // The client gets it, so the server did its part.
+            Decision::GiveUp(_) => (Decision::Accept, Blame::None),
             decision => (decision, blame),
         }
     }

@@ -5,7 +5,7 @@ use tidegate_os::layout::CHOSEN;
 use crate::control;
 
 /// The version of nginx whose directives and defaults are implemented.
-pub(crate) const NGINX: &str = "1.31.5";
+pub(crate) const NGINX: &str = tidegate_core::error_page::NGINX_VERSION;
 /// Tidegate's own version.
 pub(crate) const TIDEGATE: &str = env!("CARGO_PKG_VERSION");
 

@@ -63,6 +63,7 @@ impl Pass {
             return Err(error(message.to_owned()));
         }
         let authority = url.authority.clone();
+        groups.check_port(&authority).map_err(error)?;
         let target = url.resolve_now(&groups, plan.environment, clock::now()).map_err(|wrong| {
             let what = match wrong {
                 UrlError::Invalid(what) => what,

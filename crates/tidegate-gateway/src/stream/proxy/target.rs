@@ -39,6 +39,7 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Session
     if let Some(target) = known(&groups, &text) {
         return Ok(SessionPass::Fixed(target));
     }
+    groups.check_port(&text).map_err(|what| Diagnostic::emerg(what).at(word.span))?;
     let error = |what: HostPortError| {
         Diagnostic::emerg(format!("{what} in upstream \"{text}\"")).at(word.span)
     };

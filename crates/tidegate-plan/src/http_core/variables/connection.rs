@@ -112,7 +112,7 @@ pub(crate) const SHARED: &[Variable] = &[
     Variable::fixed(
         "nginx_version",
         "Version of nginx whose language this server speaks.",
-        |_, out| put(Some(env!("CARGO_PKG_VERSION").as_bytes()), out),
+        |_, out| put(Some(tidegate_core::error_page::NGINX_VERSION.as_bytes()), out),
     ),
     Variable::fixed(
         "proxy_protocol_addr",

@@ -142,7 +142,7 @@ fn variables_of_a_connection() {
         ("proxy_protocol_addr", "-"),
         ("proxy_protocol_tlv_alpn", "-"),
         ("tcpinfo_rtt", "-"),
-        ("nginx_version", env!("CARGO_PKG_VERSION")),
+        ("nginx_version", tidegate_core::error_page::NGINX_VERSION),
         ("pid", &std::process::id().to_string()),
     ] {
         assert_eq!(value(&mut x, name), expected, "{name}");
