@@ -19,7 +19,7 @@ mod shard;
 mod table;
 
 pub(crate) use entry::{BLOCK_BYTES, Present, Remembered};
-pub(crate) use fills::BeginResult;
+pub(crate) use fills::{BeginResult, Replaceable};
 pub(crate) use remembered::FileCheck;
 pub(crate) use room::Victim;
 #[cfg(test)]

@@ -303,6 +303,14 @@ impl Exchange {
         }
     }
 
+    /// Runs `look`, and forgets the values that variables got in it: they are computed anew where they are needed again.
+    pub fn without_keeping<R>(&mut self, look: impl FnOnce(&mut Exchange) -> R) -> R {
+        let slots = self.modules.slots.clone();
+        let found = look(self);
+        self.modules.slots = slots;
+        found
+    }
+
     /// Replaces path and, if given, args; the location is looked up again after the rewrite phase.
     pub fn rewrite_to(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
         self.set_path(path, args);

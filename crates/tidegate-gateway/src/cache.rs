@@ -67,6 +67,7 @@ use config::{settings, zones};
 pub(crate) use gateway::Gateway;
 pub(crate) use handle::handle;
 pub(crate) use purge::StoredObject;
+pub(crate) use status::forget;
 
 /// The `*_cache…` directives of a gateway's module, implemented once for all of them. The handler belongs to the
 /// gateway, which takes the settings of its own cache from here; the caches themselves are shared by name and survive

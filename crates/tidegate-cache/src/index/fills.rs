@@ -18,6 +18,24 @@ pub(crate) enum BeginResult {
     Refused,
 }
 
+/// The running fill that [`Index::begin`] may replace.
+#[derive(Clone, Copy)]
+pub(crate) enum Replaceable<'a> {
+    None,
+    Any,
+    This(&'a Arc<Fill>),
+}
+
+impl Replaceable<'_> {
+    fn includes(self, running: &Arc<Fill>) -> bool {
+        match self {
+            Replaceable::None => false,
+            Replaceable::Any => true,
+            Replaceable::This(fill) => Arc::ptr_eq(fill, running),
+        }
+    }
+}
+
 impl Index {
     /// Returns the fills that are found by their keys, in no order. Takes the lock of one shard after the other.
     pub(crate) fn fills(&self) -> Vec<Arc<Fill>> {
@@ -28,19 +46,21 @@ impl Index {
         fills
     }
 
-    /// Registers a fill, unless one is running. With `replace` a running one continues outside of the index.
+    /// Registers a fill, unless one is running. One that may be replaced continues outside of the index.
     pub(crate) fn begin(
         &self,
         key: &Key,
         fill: &Arc<Fill>,
         now: u64,
-        replace: bool,
+        replaceable: Replaceable<'_>,
         evicted: impl FnMut(KeyHash, u64),
     ) -> BeginResult {
         let begin = |shard: &mut Shard, slot| {
             shard.change_live(slot, |live| match &live.fill {
                 Some(running) if running.key().text() != key.text() => BeginResult::Refused,
-                Some(running) if !replace => BeginResult::Running(running.clone()),
+                Some(running) if !replaceable.includes(running) => {
+                    BeginResult::Running(running.clone())
+                }
                 running => {
                     if let Some(running) = running {
                         running.set_beside(true);

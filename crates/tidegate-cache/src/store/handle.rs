@@ -10,12 +10,14 @@ use super::walk::Loader;
 use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits};
 use crate::hot::OpenEntry;
-use crate::index::BeginResult;
+use crate::index::{BeginResult, Replaceable};
 use crate::key::Key;
 use crate::writer::FillWriter;
 
 /// Called with a running fill, and with the one that takes its place.
 type Replaced = fn(&Arc<Fill>, &Arc<Fill>);
+
+const SUCCEEDED: Replaced = |running, fill| running.succeeded_by(fill);
 
 /// A cache. Cheap to clone; all clones are one cache.
 #[derive(Clone)]
@@ -76,13 +78,24 @@ impl Store {
     /// Starts to fill a key though a fill of it may be running. New requests do not find the other fill, but
     /// if it becomes complete after all, it is stored. It is for fills that make no progress. Never blocks.
     pub fn take_over_fill(&self, key: &Key, now: u64) -> FillWriter {
-        self.begin_in_place(key, now, |running, fill| running.succeeded_by(fill))
+        self.begin_in_place(key, now, SUCCEEDED)
+    }
+
+    /// As [`Store::take_over_fill`], where the running fill is `silent`; else returns the one that is running, which
+    /// another request has begun in its place. Never blocks.
+    pub fn replace_fill(
+        &self,
+        key: &Key,
+        silent: &Arc<Fill>,
+        now: u64,
+    ) -> Result<FillWriter, Arc<Fill>> {
+        self.inner.begin_fill(key, now, Some((Replaceable::This(silent), SUCCEEDED)))
     }
 
     /// Starts to fill a key in the place of a running fill.
     fn begin_in_place(&self, key: &Key, now: u64, replaced: Replaced) -> FillWriter {
         let inner = &self.inner;
-        match inner.begin_fill(key, now, Some(replaced)) {
+        match inner.begin_fill(key, now, Some((Replaceable::Any, replaced))) {
             Ok(writer) => writer,
             Err(_) => FillWriter::new(inner.new_fill(key, now, false), inner.clone()),
         }
@@ -157,11 +170,13 @@ impl StoreInner {
         self: &Arc<Self>,
         key: &Key,
         now: u64,
-        replaced: Option<Replaced>,
+        replaced: Option<(Replaceable<'_>, Replaced)>,
     ) -> Result<FillWriter, Arc<Fill>> {
         let fill = self.new_fill(key, now, true);
         let evicted = |hash, bytes| self.discard_entry(hash, bytes);
-        match self.index.begin(key, &fill, now, replaced.is_some(), evicted) {
+        let (replaceable, replaced) = replaced.unzip();
+        let replaceable = replaceable.unwrap_or(Replaceable::None);
+        match self.index.begin(key, &fill, now, replaceable, evicted) {
             BeginResult::Started { replaced: running } => {
                 if let (Some(running), Some(replaced)) = (running, replaced) {
                     replaced(&running, &fill);

@@ -265,7 +265,9 @@ impl CacheSession {
         now: u64,
     ) -> NextStep {
         // A response that is not stored must neither be followed nor replace a fill that is.
-        let refused = any_is_true(&self.cache.no_cache, x);
+        // The conditions may ask for the response too: what they say now is not what they say then.
+        let no_cache = &self.cache.no_cache;
+        let refused = !no_cache.is_empty() && x.without_keeping(|x| any_is_true(no_cache, x));
         let sharing = if refused { Sharing::Alone } else { sharing };
         let writer = match self.begin_fill(lookup, sharing, now) {
             Ok(writer) => writer,
@@ -306,7 +308,17 @@ impl CacheSession {
     ) -> Result<FillWriter, NextStep> {
         match sharing {
             Sharing::Alone => Ok(self.store.begin_fill_beside(&lookup.key, now)),
-            Sharing::TakeOver => Ok(self.store.take_over_fill(&lookup.key, now)),
+            // Of all requests that found the same fill silent, one replaces it.
+            Sharing::TakeOver => match &lookup.fill {
+                Some(silent) => {
+                    let replaced = self.store.replace_fill(&lookup.key, silent, now);
+                    replaced.map_err(|running| {
+                        lookup.fill = Some(running);
+                        NextStep::Decide
+                    })
+                }
+                None => Ok(self.store.take_over_fill(&lookup.key, now)),
+            },
             Sharing::Refill => Ok(self.store.refill(&lookup.key, now)),
             Sharing::Shared => match self.store.begin_fill(&lookup.key, now) {
                 // Another request's fill may have ended since the lookup.

@@ -62,6 +62,11 @@ impl CacheNote {
     }
 }
 
+/// Forgets the cache's state of a request, which a location without a cache passes to an origin.
+pub(crate) fn forget(x: &mut Exchange) {
+    x.modules.extensions.remove::<CacheNote>();
+}
+
 /// Changes the cache's state of a request.
 pub(crate) fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
     if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {

@@ -81,7 +81,10 @@ pub(crate) fn install_uncached<P: Protocol>(
     location: &mut LocationBuilder<'_, '_>,
 ) {
     location.plan.show(&protocol);
-    location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
+    location.gateway(Box::new(move |x| {
+        cache::forget(x);
+        Step::Wait(Box::pin(serve(x, protocol.clone())))
+    }));
 }
 
 /// Makes a location pass its requests through a protocol, and through its cache if there is one.
@@ -117,7 +120,10 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
         }
         match cache::handle(x, &cache, &gateway) {
             Ok(step) => step,
-            Err(x) => Step::Wait(Box::pin(serve(x, protocol.clone()))),
+            Err(x) => {
+                cache::forget(x);
+                Step::Wait(Box::pin(serve(x, protocol.clone())))
+            }
         }
     }));
     Ok(())
@@ -144,12 +150,16 @@ async fn serve_later<P: Protocol>(
         return step;
     }
     if cache.has_to_wait() && !cache.purge.wants(x) && !cache.is_usable().await {
+        cache::forget(x);
         return serve(x, protocol).await;
     }
     match cache::handle(x, &cache, &gateway) {
         Ok(Step::Wait(waiting)) => waiting.await,
         Ok(step) => step.settled(),
-        Err(x) => serve(x, protocol).await,
+        Err(x) => {
+            cache::forget(x);
+            serve(x, protocol).await
+        }
     }
 }
 

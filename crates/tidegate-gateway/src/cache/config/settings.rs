@@ -128,7 +128,10 @@ impl CacheSettings {
             sharing: choice.sharing(),
             choice,
             key: conf.key.as_ref().map(|key| plan.template(key)).transpose()?,
-            validity: conf.valid.clone().unwrap_or_default(),
+            validity: {
+                let parts = conf.key.as_ref().is_some_and(has_range);
+                conf.valid.clone().unwrap_or_default().with_parts(parts)
+            },
             ignored,
             bypass: plan.templates(conf.bypass.as_deref().unwrap_or_default())?,
             no_cache: plan.templates(conf.no_cache.as_deref().unwrap_or_default())?,
@@ -295,6 +298,14 @@ pub(crate) fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
 }
 
 /// Returns the default of `proxy_cache_methods`.
+/// Returns whether a key has the range of a request or of a part of one.
+fn has_range(key: &Word) -> bool {
+    let key = String::from_utf8_lossy(&key.bytes);
+    ["$slice_range", "${slice_range}", "$http_range", "${http_range}"]
+        .iter()
+        .any(|it| key.contains(it))
+}
+
 fn methods_default() -> u32 {
     Method::Get.bit() | Method::Head.bit()
 }

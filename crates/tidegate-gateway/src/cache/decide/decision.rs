@@ -101,7 +101,7 @@ pub(crate) enum Output {
 #[derive(Debug, PartialEq, Eq)]
 enum RequestState {
     Looking,
-    Waiting { since: u64 },
+    Waiting,
     Fetching { stale: Option<StoredState> },
 }
 
@@ -119,6 +119,8 @@ enum RequestState {
 #[derive(Debug)]
 pub(crate) struct CacheDecision {
     state: RequestState,
+    /// When it began to wait for the fills of others.
+    since: Option<u64>,
     /// `$upstream_cache_status` of a response from the origin.
     status: CacheStatus,
     rounds: u8,
@@ -138,7 +140,15 @@ impl Default for CacheDecision {
 impl CacheDecision {
     pub(crate) fn new(demands: Demands) -> CacheDecision {
         let (state, status) = (RequestState::Looking, CacheStatus::Miss);
-        CacheDecision { state, status, rounds: 0, released: false, stale: None, demands }
+        CacheDecision {
+            state,
+            since: None,
+            status,
+            rounds: 0,
+            released: false,
+            stale: None,
+            demands,
+        }
     }
 
     /// Makes a decision that does not use stored responses (`proxy_cache_bypass`), but stores the origin's response.
@@ -156,9 +166,10 @@ impl CacheDecision {
     /// [`Output::ServeStaleAndRefresh`] requests. The fetch owns it; this decision does not see the response, and may
     /// look up again.
     pub(crate) fn begin_fetch(&mut self) -> OriginDecision {
+        self.since = None;
         let stale = match std::mem::replace(&mut self.state, RequestState::Looking) {
             RequestState::Fetching { stale } => stale,
-            RequestState::Looking | RequestState::Waiting { .. } => None,
+            RequestState::Looking | RequestState::Waiting => None,
         };
         OriginDecision::new(stale, self.status)
     }
@@ -283,8 +294,8 @@ impl CacheDecision {
             return self.fetch(rules, Sharing::Alone);
         }
         // The operator's limit of freshness applies to a new request; one that has waited is served.
-        let has_waited = matches!(self.state, RequestState::Waiting { .. });
-        if filling.is_stale && !has_waited && !rules.lock && !filling.is_nearly_whole(now) {
+        if filling.is_stale && self.since.is_none() && !rules.lock && !filling.is_nearly_whole(now)
+        {
             return self.fetch(rules, Sharing::TakeOver);
         }
         // HEAD, a 304 or a range whose bytes have arrived.
@@ -307,12 +318,10 @@ impl CacheDecision {
         if self.released || filling.is_hit_for_miss && !filling.has_head {
             return self.fetch(rules, Sharing::Alone);
         }
-        // The time of waiting counts from the first fill that was waited for.
-        let since = match self.state {
-            RequestState::Waiting { since } => since,
-            RequestState::Looking | RequestState::Fetching { .. } => now,
-        };
-        self.state = RequestState::Waiting { since };
+        // The time of waiting counts from the first fill that was waited for, though another request may have been
+        // faster in its place.
+        let since = *self.since.get_or_insert(now);
+        self.state = RequestState::Waiting;
         let patience = since.saturating_add(patience(rules));
         if now >= patience {
             return self.out_of_patience(rules, filling);
@@ -323,7 +332,7 @@ impl CacheDecision {
 
     fn timed_out(&mut self, rules: &CacheRules, filling: FillState, now: u64) -> Output {
         match self.state {
-            RequestState::Waiting { .. } => self.filling(rules, filling, now),
+            RequestState::Waiting => self.filling(rules, filling, now),
             RequestState::Looking | RequestState::Fetching { .. } => Output::Look,
         }
     }
@@ -335,7 +344,7 @@ impl CacheDecision {
             return Output::Follow;
         }
         // What is passed has no stale object to fall back to.
-        if !rules.lock && self.stale.is_some() {
+        if self.stale.is_some() {
             return self.fetch(rules, Sharing::Alone);
         }
         self.status = CacheStatus::Miss;

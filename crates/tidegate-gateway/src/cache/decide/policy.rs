@@ -13,12 +13,19 @@ use crate::cache::decide::facts::StoredState;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validity {
     rows: Vec<(Option<u16>, u32)>,
+    /// The range is a part of the key (`slice`), so that a part is an object of its own.
+    parts: bool,
 }
 
 impl Validity {
     /// Adds a row for a status, or with `None` for any status.
     pub fn add(&mut self, status: Option<u16>, seconds: u32) {
         self.rows.push((status, seconds));
+    }
+
+    /// Says whether the range is a part of the key.
+    pub fn with_parts(self, parts: bool) -> Validity {
+        Validity { parts, ..self }
     }
 
     /// Returns the seconds for a status; `Some(0)`: not to be stored.
@@ -144,9 +151,7 @@ pub(crate) fn decide_rfc9111(
 fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
     let whole = match status {
         0..=199 | 304 => false,
-        // A part is requested only by a configuration that makes the range a part of its key (`slice`), and that
-        // names the status.
-        206 => validity.names(206),
+        206 => validity.parts || validity.names(206),
         _ => true,
     };
     if whole { Ok(()) } else { Err(Refusal::Status) }

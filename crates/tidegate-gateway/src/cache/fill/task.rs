@@ -279,8 +279,8 @@ impl FillTask {
             match may_store(&response.head, to.as_ref()).await {
                 Some(true) => {}
                 Some(false) => stored = Err(Refusal::RequestFields),
-                // The conditions cannot be evaluated, and no client waits.
-                None => return writer.release(),
+                // The conditions cannot be evaluated, and no client waits. One of the others begins anew.
+                None => return writer.abort("the client left before the response"),
             }
         }
         // A 304 counts only as the response to the cache's own condition.

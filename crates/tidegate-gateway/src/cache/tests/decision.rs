@@ -229,6 +229,25 @@ fn a_silent_fill_is_replaced() {
 }
 
 #[test]
+fn the_time_of_waiting_goes_on_when_another_request_replaces_a_silent_fill() {
+    let rules = CacheRules { lock_age: 2000, ..LOCK };
+    let silent = |last_progress| FillState { last_progress, ..SILENT };
+    let take_over = Output::Fetch(TakeOver);
+    check(
+        "faster twice",
+        &rules,
+        &[
+            (1000, Input::Filling(silent(1000)), Output::Wait { until: 3000 }),
+            (3000, Input::TimedOut(silent(1000)), take_over),
+            (3000, Input::Filling(silent(3000)), Output::Wait { until: 5000 }),
+            (5000, Input::TimedOut(silent(3000)), take_over),
+            (5000, Input::Filling(silent(5000)), Output::Wait { until: 6000 }),
+            (6000, Input::TimedOut(silent(5000)), Output::Pass),
+        ],
+    );
+}
+
+#[test]
 fn released_requests_fetch_for_themselves() {
     let waiting = (1000, Input::Filling(SILENT), Output::Wait { until: 6000 });
     let released = (1100, Input::Released, Output::Look);
@@ -362,11 +381,11 @@ fn a_stale_object_is_kept_for_failures_while_others_are_waited_for() {
     );
     let lock = CacheRules { lock_age: 60_000, ..LOCK };
     check(
-        "by the lock it is passed",
+        "by the lock too",
         &lock,
         &[
             (1000, silent, Output::Wait { until: 6000 }),
-            (6000, Input::TimedOut(SILENT), Output::Pass),
+            (6000, Input::TimedOut(SILENT), Output::Fetch(Alone)),
         ],
     );
 }

@@ -53,6 +53,10 @@ fn heads() {
     check(304, &[("Cache-Control", "max-age=7")], &some, Err(Refusal::Status));
     check(206, &[("Cache-Control", "max-age=7")], &some, Err(Refusal::Status));
     check(206, &[], &validity(&[(Some(206), 3)]), Ok(3_000));
+    let parts = some.clone().with_parts(true);
+    check(206, &[("Cache-Control", "max-age=7")], &parts, Ok(7_000));
+    check(206, &[], &parts, Ok(5_000));
+    check(206, &[], &none.with_parts(true), never);
 }
 
 #[test]
