@@ -115,7 +115,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     if let Err(refused) = limit_body(x) {
         return refused.into();
     }
-    enter_limit_except(x, plan);
+    enter_limit_except(x, location);
     choose_tags(x);
     // Behind the checks above: the redirect is a response of the location that it leads to, with its rules and fields.
     match found {
@@ -129,8 +129,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
 /// # Errors
 /// 413 where the client has announced a larger body.
 pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
-    set_body_limits(x);
-    let max = x.settings().client_max_body_size;
+    let max = set_body_limits(x);
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
     // A subrequest may be in a location with a smaller limit: the client's body is not for that location.
     if let Some(length) = announced.filter(|_| !x.is_subrequest()) {
@@ -145,21 +144,22 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Enters the block of `limit_except` of the request's location, where the method is not one of its.
-pub(crate) fn enter_limit_except(x: &mut Exchange, plan: &Plan) {
-    if let Some((methods, other)) = plan.location(x.routing.location).limit_except
+/// Enters the block of `limit_except` of a location that was chosen, where the method is not one of its.
+pub(crate) fn enter_limit_except(x: &mut Exchange, location: &Location) {
+    if let Some((methods, other)) = location.limit_except
         && methods & x.request.method.bit() == 0
     {
         x.routing.location = other;
     }
 }
 
-/// Lets the limits of the request's location hold for its body, as it arrives.
-pub(crate) fn set_body_limits(x: &mut Exchange) {
+/// Lets the limits of the request's location hold for its body, as it arrives; returns that of its size.
+pub(crate) fn set_body_limits(x: &mut Exchange) -> Option<u64> {
     let settings = x.settings();
     let (max, timeout) = (settings.client_max_body_size, settings.client_body_timeout);
     x.request.body.set_limit(max);
     x.request.body.set_timeout(timeout);
+    max
 }
 
 /// Redirects `/dir` to `/dir/` where a gateway serves the prefix location `/dir/`.

@@ -283,7 +283,8 @@ fn enter(x: &mut Exchange, jump: Jump) -> Result<Phase, Refused> {
             Some(named) => {
                 x.routing.location = named;
                 location::set_body_limits(x);
-                location::enter_limit_except(x, &x.plan.clone());
+                let plan = x.plan.clone();
+                location::enter_limit_except(x, plan.location(named));
                 choose_tags(x);
                 Ok(Phase::Rewrite)
             }

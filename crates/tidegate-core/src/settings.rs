@@ -122,20 +122,27 @@ impl Deref for Settings {
 
 impl Settings {
     /// Returns the media type of a path by its extension (`types`), else `default_type`; may be empty.
-    pub fn media_type(&self, path: &[u8]) -> &[u8] {
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    pub fn media_type(&self, path: &[u8]) -> &Bytes {
+        let dot = memchr::memrchr2(b'.', b'/', path).filter(|at| path.get(*at) == Some(&b'.'));
         // A dot that begins the name begins no extension.
-        let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
+        let dot = dot.filter(|at| *at > 0 && path.get(at - 1) != Some(&b'/'));
         let Some(dot) = dot else { return &self.default_type };
-        let extension = &name[dot + 1..];
-        // The table's extensions are in lower case; most of the paths' are already.
-        let found = match extension.iter().any(u8::is_ascii_uppercase) {
-            false => self.types.get(extension),
-            true => self.types.get(&extension.to_ascii_lowercase()),
+        let extension = path.get(dot + 1..).unwrap_or_default();
+        let mut lower = [0; EXTENSION_MAX];
+        let found = match lower.get_mut(..extension.len()) {
+            Some(lower) => {
+                lower.copy_from_slice(extension);
+                lower.make_ascii_lowercase();
+                self.types.get(&*lower)
+            }
+            None => self.types.get(&extension.to_ascii_lowercase()),
         };
         found.unwrap_or(&self.default_type)
     }
 }
+
+/// Bytes of the longest extension that is compared without allocating.
+const EXTENSION_MAX: usize = 32;
 
 /// Returns the absolute path of a path below the prefix.
 pub fn full_path(prefix: &str, path: &str) -> PathBuf {

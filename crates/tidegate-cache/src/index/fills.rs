@@ -21,7 +21,6 @@ pub(crate) enum BeginResult {
 /// The running fill that [`Index::begin`] may replace.
 #[derive(Clone, Copy)]
 pub(crate) enum Replaceable<'a> {
-    None,
     Any,
     This(&'a Arc<Fill>),
 }
@@ -29,7 +28,6 @@ pub(crate) enum Replaceable<'a> {
 impl Replaceable<'_> {
     fn includes(self, running: &Arc<Fill>) -> bool {
         match self {
-            Replaceable::None => false,
             Replaceable::Any => true,
             Replaceable::This(fill) => Arc::ptr_eq(fill, running),
         }
@@ -52,15 +50,14 @@ impl Index {
         key: &Key,
         fill: &Arc<Fill>,
         now: u64,
-        replaceable: Replaceable<'_>,
+        replaceable: Option<Replaceable<'_>>,
         evicted: impl FnMut(KeyHash, u64),
     ) -> BeginResult {
+        let stays = |running: &Arc<Fill>| replaceable.is_none_or(|it| !it.includes(running));
         let begin = |shard: &mut Shard, slot| {
             shard.change_live(slot, |live| match &live.fill {
                 Some(running) if running.key().text() != key.text() => BeginResult::Refused,
-                Some(running) if !replaceable.includes(running) => {
-                    BeginResult::Running(running.clone())
-                }
+                Some(running) if stays(running) => BeginResult::Running(running.clone()),
                 running => {
                     if let Some(running) = running {
                         running.set_beside(true);

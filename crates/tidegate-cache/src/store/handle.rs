@@ -175,7 +175,6 @@ impl StoreInner {
         let fill = self.new_fill(key, now, true);
         let evicted = |hash, bytes| self.discard_entry(hash, bytes);
         let (replaceable, replaced) = replaced.unzip();
-        let replaceable = replaceable.unwrap_or(Replaceable::None);
         match self.index.begin(key, &fill, now, replaceable, evicted) {
             BeginResult::Started { replaced: running } => {
                 if let (Some(running), Some(replaced)) = (running, replaced) {

@@ -81,10 +81,7 @@ pub(crate) fn install_uncached<P: Protocol>(
     location: &mut LocationBuilder<'_, '_>,
 ) {
     location.plan.show(&protocol);
-    location.gateway(Box::new(move |x| {
-        cache::forget(x);
-        Step::Wait(Box::pin(serve(x, protocol.clone())))
-    }));
+    location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve_uncached(x, protocol.clone())))));
 }
 
 /// Makes a location pass its requests through a protocol, and through its cache if there is one.
@@ -120,10 +117,7 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
         }
         match cache::handle(x, &cache, &gateway) {
             Ok(step) => step,
-            Err(x) => {
-                cache::forget(x);
-                Step::Wait(Box::pin(serve(x, protocol.clone())))
-            }
+            Err(x) => Step::Wait(Box::pin(serve_uncached(x, protocol.clone()))),
         }
     }));
     Ok(())
@@ -150,17 +144,22 @@ async fn serve_later<P: Protocol>(
         return step;
     }
     if cache.has_to_wait() && !cache.purge.wants(x) && !cache.is_usable().await {
-        cache::forget(x);
-        return serve(x, protocol).await;
+        return serve_uncached(x, protocol).await;
     }
     match cache::handle(x, &cache, &gateway) {
         Ok(Step::Wait(waiting)) => waiting.await,
         Ok(step) => step.settled(),
-        Err(x) => {
-            cache::forget(x);
-            serve(x, protocol).await
-        }
+        Err(x) => serve_uncached(x, protocol).await,
     }
+}
+
+/// Passes a request that no cache is in front of: what one has noted at an earlier location is not about this response.
+fn serve_uncached<P: Protocol>(
+    x: &mut Exchange,
+    protocol: Arc<P>,
+) -> impl Future<Output = Step<'static>> {
+    cache::forget(x);
+    serve(x, protocol)
 }
 
 /// Passes a request and responds to it: body (`*_request_buffering`), target (`*_pass`), request, origin, response.

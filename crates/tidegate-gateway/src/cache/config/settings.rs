@@ -297,7 +297,6 @@ pub(crate) fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
     Diagnostic::emerg(message).at(word.span).help(advice)
 }
 
-/// Returns the default of `proxy_cache_methods`.
 /// Returns whether a key has the range of a request or of a part of one.
 fn has_range(key: &Word) -> bool {
     let key = String::from_utf8_lossy(&key.bytes);
@@ -306,6 +305,7 @@ fn has_range(key: &Word) -> bool {
         .any(|it| key.contains(it))
 }
 
+/// Returns the default of `proxy_cache_methods`.
 fn methods_default() -> u32 {
     Method::Get.bit() | Method::Head.bit()
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use bytes::Bytes;
 use tidegate_codec::request::Method;
 use tidegate_codec::uri::{Escape, escape};
 use tidegate_codec::{Headers, Known};
@@ -104,29 +103,10 @@ pub(crate) fn head(x: &mut Exchange, file: &OpenFile) {
 }
 
 fn set_type(headers: &mut Headers, settings: &Settings, path: &[u8]) {
-    let kind = type_of(settings, path);
+    let kind = settings.media_type(path);
     if !kind.is_empty() {
         headers.set_known(Known::ContentType, kind);
     }
-}
-
-/// Returns the media type of a path by its extension, as `types` and `default_type` say.
-fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
-    let dot = memchr::memrchr2(b'.', b'/', path).filter(|at| path.get(*at) == Some(&b'.'));
-    // A dot that begins the name begins no extension.
-    let dot = dot.filter(|at| *at > 0 && path.get(at - 1) != Some(&b'/'));
-    let Some(dot) = dot else { return &settings.default_type };
-    let extension = path.get(dot + 1..).unwrap_or_default();
-    let mut lower = [0; EXTENSION_MAX];
-    let found = match lower.get_mut(..extension.len()) {
-        Some(lower) => {
-            lower.copy_from_slice(extension);
-            lower.make_ascii_lowercase();
-            settings.types.get(&*lower)
-        }
-        None => settings.types.get(&extension.to_ascii_lowercase()),
-    };
-    found.unwrap_or(&settings.default_type)
 }
 
 /// Redirects a request for a directory without its slash to the path with it, where relative links work.
@@ -158,6 +138,3 @@ fn failed(x: &mut Exchange, path: &[u8], errno: i32) -> Step<'static> {
     }
     Step::Status(status)
 }
-
-/// Bytes of the longest extension that is compared without allocating.
-const EXTENSION_MAX: usize = 32;
